@@ -1,0 +1,1 @@
+//! The x402 facilitator: library and the quittance binary.

@@ -1,0 +1,1 @@
+//! The x402 protocol as pure functions: wire types, rules, settlement state machine. No I/O, no clock.

@@ -1,0 +1,1 @@
+//! The only crate that speaks SQL: PostgreSQL and SQLite behind one trait.

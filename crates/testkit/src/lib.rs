@@ -1,0 +1,1 @@
+//! Anvil with contracts, payment builder, RPC fault proxy, throwaway PostgreSQL.
