@@ -1,1 +1,175 @@
-//! The only crate that speaks SQL: PostgreSQL and SQLite behind one trait.
+//! The only crate that speaks SQL: PostgreSQL and SQLite behind one trait, one method per transition.
+//!
+//! Uniqueness constraints, not memory, guard the two nonces: one live payment per replay key, one slot per
+//! (network, lane, lane nonce). Every status change goes through [`quittance_protocol::settlement::Status::on`]
+//! and is a compare-and-set on `(id, version)`.
+
+pub mod model;
+
+use model::*;
+use quittance_protocol::{
+    settlement::{Event, Evidence, NewPayment, ReplayKey},
+    units::{LaneNonce, Network, UnixSeconds},
+};
+use std::{fmt::Debug, time::Duration};
+
+/// Why the store could not answer. Always our outage, never a statement about a payment.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused or could not be reached.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] sqlx::Error),
+    /// The schema could not be brought up to date.
+    #[error("the store's schema could not be migrated")]
+    Migration(#[source] sqlx::migrate::MigrateError),
+    /// A row holds something this version cannot read.
+    #[error("column {column} of table {table} holds a value this version cannot read")]
+    Corrupt {
+        /// Table of the row.
+        table: &'static str,
+        /// Column of the value.
+        column: &'static str,
+    },
+    /// The URL in `store.url` cannot be used.
+    #[error("store.url: {0}")]
+    Url(&'static str),
+    /// Another process holds the SQLite file.
+    #[error("another process has this SQLite store open; use PostgreSQL for several replicas")]
+    Locked,
+    /// Signing inside the slot transaction failed; nothing was written.
+    #[error("signing failed")]
+    Sign(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Signs the transaction for the lane nonce the store allots, inside the transaction that stores it.
+pub type SignWith<'a> =
+    &'a (dyn Fn(LaneNonce) -> Result<NewAttempt, Box<dyn std::error::Error + Send + Sync>> + Send + Sync);
+
+/// Everything the facilitator writes down. One method per transition; no method does half of something.
+#[async_trait::async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    /// Answers when the database does.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    // ---- the pending set (rule 5) ----
+
+    /// Puts a payment into the pending set, or says who is there. On the way it refuses a `reserved` row of the
+    /// same key whose authorization can no longer execute (`expires_at <= now`).
+    ///
+    /// The happy path is one statement.
+    async fn reserve(
+        &self,
+        payment: &NewPayment,
+        expires_at: UnixSeconds,
+        now: UnixSeconds,
+    ) -> Result<Reserve, StoreError>;
+
+    /// The payment that holds this key, else the newest one that did.
+    async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError>;
+
+    /// One payment by its settlement id.
+    async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError>;
+
+    /// Payments by any of the filters, newest first, at most `limit`.
+    async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError>;
+
+    /// Applies an event by `Status::on` as a compare-and-set on `(id, version)`. `None`: the row had moved on, or the
+    /// event does not apply; nothing changed.
+    async fn transition(
+        &self,
+        id: SettlementId,
+        version: i64,
+        event: Event,
+        evidence: &Evidence,
+    ) -> Result<Option<Payment>, StoreError>;
+
+    /// Refuses every `reserved` row whose authorization can no longer execute; returns how many.
+    async fn expire_reservations(&self, now: UnixSeconds) -> Result<u64, StoreError>;
+
+    // ---- lanes, slots, attempts ----
+
+    /// Makes sure the lane's row exists and that its next nonce is at least `floor` (the chain's transaction count).
+    async fn raise_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError>;
+
+    /// In one database transaction, under a lock on the lane's row: next nonce = max(floor, highest slot + 1), sign, store
+    /// slot and first attempt, and move the payment to `signed` (compare-and-set on `version`). Any number of
+    /// processes may do this at once.
+    ///
+    /// `None`: the payment had moved on; nothing was written and no nonce is consumed. The lane must have been
+    /// introduced by `raise_lane_floor`.
+    async fn sign_slot(
+        &self,
+        id: SettlementId,
+        version: i64,
+        lane: &LaneId,
+        sign: SignWith<'_>,
+    ) -> Result<Option<SignedSlot>, StoreError>;
+
+    /// A slot without a payment at exactly `nonce` (fills a hole). `None`: the slot is already known.
+    async fn sign_filler(
+        &self,
+        lane: &LaneId,
+        nonce: LaneNonce,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError>;
+
+    /// Appends an attempt (replacement or cancellation) to an open slot if it still has exactly `attempts_seen` attempts.
+    /// Never edits earlier ones. `None`: somebody was faster, or the slot is closed.
+    async fn add_attempt(
+        &self,
+        slot: SlotId,
+        attempts_seen: u32,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError>;
+
+    /// Closes a slot: the chain has consumed its nonce at depth.
+    async fn close_slot(&self, slot: SlotId, outcome: SlotOutcome) -> Result<(), StoreError>;
+
+    /// Everything not final on a network: open slots in (lane, nonce) order with their attempts and payments, and signed or
+    /// mined payments whose slots are all closed.
+    async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError>;
+
+    // ---- handing out the outcome once (interface.md, "One payment, one grant") ----
+
+    /// Tries to become the one request that may answer for this payment; holds for `ttl` in database time.
+    /// Re-taking by the same holder renews. `false`: another live holder, or (`Payment::last_answer` = success) nothing left to hand out.
+    async fn take_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        ttl: Duration,
+    ) -> Result<bool, StoreError>;
+
+    /// Gives the answer lease back. `answered`: what was written to the caller, or `None` when nothing was (the
+    /// connection was gone). Does nothing if `holder` no longer holds it. Returns whether it did.
+    async fn release_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        answered: Option<LastAnswer>,
+    ) -> Result<bool, StoreError>;
+
+    // ---- idempotency keys ----
+
+    /// Binds an idempotency key to a payment's fingerprint, or says what it is bound to. Two parallel first uses: one wins.
+    async fn bind_idempotency_key(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &quittance_protocol::settlement::Fingerprint,
+        now: UnixSeconds,
+    ) -> Result<KeyBinding, StoreError>;
+
+    /// Stores the final answer (JSON text) under a bound key, once: a later call changes nothing.
+    async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError>;
+
+    // ---- one keeper per network ----
+
+    /// Tries to hold the network's keeper lease (rebroadcast, replacement, hole filling) for `ttl` in database time; renews
+    /// for the same holder. Returns the epoch while held; it grows by one whenever the holder changes.
+    async fn take_keeper(
+        &self,
+        network: Network,
+        holder: HolderId,
+        ttl: Duration,
+    ) -> Result<Option<i64>, StoreError>;
+}

@@ -1,0 +1,211 @@
+//! What the rows mean, in domain types.
+
+use alloy_primitives::{Address, B256, Bytes};
+use quittance_protocol::{
+    code::Code,
+    settlement::{Fingerprint, NewPayment, Status},
+    units::{AuthNonce, LaneNonce, Network},
+};
+use std::fmt;
+use uuid::Uuid;
+
+/// Identity of one payment's row; UUIDv7, shown as `extra.settlementId`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SettlementId(pub Uuid);
+
+impl fmt::Display for SettlementId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Identity of one slot's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotId(pub i64);
+
+/// One request, or one process, that holds a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HolderId(pub Uuid);
+
+/// A signer on a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId {
+    /// Chain.
+    pub network: Network,
+    /// The signer's address.
+    pub address: Address,
+}
+
+/// One payment as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payment {
+    /// Row identity.
+    pub id: SettlementId,
+    /// Grows by one at every transition.
+    pub version: i64,
+    /// What was reserved.
+    pub terms: NewPayment,
+    /// Where it stands.
+    pub status: Status,
+    /// Reason of a refusal or failure.
+    pub reason: Option<Code>,
+    /// A sentence on the reason.
+    pub message: Option<String>,
+    /// The deciding transaction; while `signed`, the newest attempt's hash.
+    pub tx_hash: Option<B256>,
+    /// Block of the deciding transaction.
+    pub block_number: Option<u64>,
+    /// What the last caller of `/settle` was told, if anything.
+    pub last_answer: Option<LastAnswer>,
+    /// Unix seconds, database time.
+    pub created_at: i64,
+    /// Unix seconds, database time.
+    pub updated_at: i64,
+}
+
+/// What was last written to a caller of `/settle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LastAnswer {
+    /// `settlement_pending`: the next call may still get the success.
+    Pending,
+    /// `success: true`: handed out, once.
+    Success,
+}
+
+/// Outcome of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// Nobody held the key; now this payment does.
+    Fresh(Payment),
+    /// The same payment (equal fingerprint) holds the key already.
+    Same(Payment),
+    /// Another payment holds the key.
+    Other(Payment),
+}
+
+/// Filters of `GET /settlements`; all given ones must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaymentFilter {
+    /// Chain.
+    pub network: Option<Network>,
+    /// Token.
+    pub asset: Option<Address>,
+    /// Authorizer.
+    pub payer: Option<Address>,
+    /// Nonce of the authorization.
+    pub auth_nonce: Option<AuthNonce>,
+    /// Status.
+    pub status: Option<Status>,
+}
+
+/// Why a transaction was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptKind {
+    /// Executes the payment.
+    Payment,
+    /// A self-transfer of nothing: fills a hole or cancels an expired payment's slot.
+    Filler,
+}
+
+/// A freshly signed transaction.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewAttempt {
+    /// Why.
+    pub kind: AttemptKind,
+    /// EIP-2718 bytes, ready for `eth_sendRawTransaction`. A bearer capability: never logged.
+    pub raw: Bytes,
+    /// Their hash.
+    pub hash: B256,
+    /// Wei per gas; the gas price of a legacy transaction.
+    pub max_fee_per_gas: u128,
+    /// Wei per gas.
+    pub max_priority_fee_per_gas: u128,
+    /// Gas limit.
+    pub gas_limit: u64,
+}
+
+impl fmt::Debug for NewAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewAttempt")
+            .field("kind", &self.kind)
+            .field("hash", &self.hash)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stored attempt. Append-only: nothing edits signed data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its slot.
+    pub slot: SlotId,
+    /// Position in the slot, from 0.
+    pub sequence: u32,
+    /// The nonce it is signed with.
+    pub lane_nonce: LaneNonce,
+    /// The signed transaction.
+    pub signed: NewAttempt,
+    /// Unix seconds, database time.
+    pub created_at: i64,
+}
+
+/// A slot and its first attempt, with the payment as it now stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedSlot {
+    /// The payment, `signed`.
+    pub payment: Payment,
+    /// The attempt to send.
+    pub attempt: Attempt,
+}
+
+/// How a slot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SlotOutcome {
+    /// One of our attempts was mined at depth.
+    Ours,
+    /// A transaction we do not know consumed the nonce.
+    Foreign,
+}
+
+/// An open slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSlot {
+    /// Row identity.
+    pub id: SlotId,
+    /// Signer.
+    pub lane: LaneId,
+    /// Nonce.
+    pub lane_nonce: LaneNonce,
+    /// The payment it executes; `None` for a filler.
+    pub payment: Option<Payment>,
+    /// Oldest first; never empty.
+    pub attempts: Vec<Attempt>,
+}
+
+/// Everything not final on a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenWork {
+    /// By lane, then nonce.
+    pub slots: Vec<OpenSlot>,
+    /// `signed` or `mined` payments without an open slot: their slot was taken by a foreign transaction.
+    pub orphans: Vec<Payment>,
+}
+
+/// An idempotency key within the scope of one API key (empty when there are none).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey {
+    /// Digest of the API key, so that tenants cannot meet in one key space.
+    pub scope: String,
+    /// 1 to 255 printable ASCII characters.
+    pub key: String,
+}
+
+/// What an idempotency key is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyBinding {
+    /// First use; bound now.
+    First,
+    /// Bound to the same payment; the final answer if there is one yet.
+    Same(Option<String>),
+    /// Bound to another payment.
+    Other,
+}
