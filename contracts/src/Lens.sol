@@ -249,6 +249,10 @@ contract LensFrames {
 
 /// Reads everything a decision about payments needs, at one block, in one `eth_call` without a `to`:
 /// the creation code runs and returns abi.encode(BlockFacts, Answer[]) in the place of contract code.
+/// So an answer must stay below 24,576 bytes, which limits how many probes share a call.
+///
+/// What the caller owes: gas for all of it. A question or a candidate that fails on less gas than `gasMax`
+/// proves nothing and is reported as not asked or not run; without gas for the reads the whole call reverts.
 contract Lens {
     // Per probe still to come: its reads, and 200 gas for each byte of its answer, which is paid as contract code.
     uint256 private constant PROBE_GAS = 2_300_000;

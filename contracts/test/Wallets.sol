@@ -20,6 +20,11 @@ abstract contract WalletBase {
         return out;
     }
 
+    /// Lets the wallet own an agent of the identity registry.
+    function onERC721Received(address, address, uint256, bytes calldata) external pure returns (bytes4) {
+        return this.onERC721Received.selector;
+    }
+
     /// Only the first 65 bytes count, so that signatures of any greater length can be made.
     function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4) {
         if (signature.length < 65) return REFUSED;
