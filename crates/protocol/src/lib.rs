@@ -1,5 +1,11 @@
 //! The x402 protocol as pure functions: wire types, rules, settlement state machine. No I/O, no clock.
 
 pub mod code;
+pub mod facts;
+pub mod payment;
+pub mod rules;
+pub mod scheme;
 pub mod settlement;
+pub mod signature;
 pub mod units;
+pub mod wire;

@@ -1,0 +1,228 @@
+//! Several endpoints of one network: the first is preferred, the others take over.
+
+use crate::RpcFault;
+use alloy::{
+    rpc::client::{BatchRequest, RpcClient},
+    rpc::json_rpc::{RpcError, RpcRecv},
+    transports::TransportErrorKind,
+};
+use alloy_provider::{Provider, RootProvider};
+use quittance_protocol::units::Network;
+use reqwest::redirect::Policy;
+use serde_json::Value;
+use std::{
+    fmt,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    time::Duration,
+};
+use tokio::time::Instant;
+use url::Url;
+
+/// No endpoint may take longer for one call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// After this many time-outs in a row an endpoint is left alone for [`REST_MS`], then probed by one call.
+const TIMEOUTS_MAX: u32 = 3;
+const REST_MS: u64 = 2_000;
+
+/// The endpoints of one network.
+#[derive(Debug)]
+pub struct RpcPool {
+    network: Network,
+    endpoints: Vec<Endpoint>,
+    started: Instant,
+}
+
+struct Endpoint {
+    provider: RootProvider,
+    timeouts: AtomicU32,
+    rests_until_ms: AtomicU64,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL can hold a key.
+        f.write_str("Endpoint")
+    }
+}
+
+/// What one endpoint said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply<T> {
+    /// A result.
+    Result(T),
+    /// A JSON-RPC error. Its text is for classification only and is never shown.
+    Error { code: i64, text: String },
+}
+
+impl RpcPool {
+    /// A pool over `urls`, none of which is contacted yet.
+    pub fn new(network: Network, urls: &[Url]) -> Result<Self, reqwest::Error> {
+        // A proxy from the environment would see every payment; redirects of a POST would replay it elsewhere.
+        let http = reqwest::Client::builder()
+            .timeout(CALL_TIMEOUT)
+            .connect_timeout(CALL_TIMEOUT)
+            .redirect(Policy::none())
+            .no_proxy()
+            .build()?;
+        let endpoints = urls
+            .iter()
+            .map(|url| Endpoint {
+                provider: RootProvider::new(RpcClient::new_http_with_client(http.clone(), url.clone())),
+                timeouts: AtomicU32::new(0),
+                rests_until_ms: AtomicU64::new(0),
+            })
+            .collect();
+        #[allow(clippy::disallowed_methods)] // monotonic origin of the rest periods, an edge
+        let started = Instant::now();
+        Ok(Self { network, endpoints, started })
+    }
+
+    /// The network these endpoints serve.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// How many endpoints there are.
+    pub fn len(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty()
+    }
+
+    /// A read: the first endpoint that gives a result. An error body is not an answer, so the next one is asked.
+    pub(crate) async fn read<T: RpcRecv>(&self, method: &'static str, params: Value) -> Result<T, RpcFault> {
+        let mut fault = RpcFault::Transport { method };
+        for index in self.in_order() {
+            match self.ask(index, method, &params).await {
+                Ok(Reply::Result(value)) => return Ok(value),
+                Ok(Reply::Error { code, .. }) => fault = RpcFault::ErrorResponse { method, code },
+                Err(error) => fault = error,
+            }
+        }
+        Err(fault)
+    }
+
+    /// Like [`Self::read`], but an error body ends the search and is handed back: for calls the chain itself may refuse.
+    pub(crate) async fn read_reply<T: RpcRecv>(
+        &self,
+        method: &'static str,
+        params: Value,
+    ) -> Result<Reply<T>, RpcFault> {
+        let mut fault = RpcFault::Transport { method };
+        for index in self.in_order() {
+            match self.ask(index, method, &params).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => fault = error,
+            }
+        }
+        Err(fault)
+    }
+
+    /// Several calls in one HTTP request. A call the node answers with an error is `None`.
+    pub(crate) async fn batch<T: RpcRecv>(
+        &self,
+        method: &'static str,
+        params: &[Value],
+    ) -> Result<Vec<Option<T>>, RpcFault> {
+        let mut fault = RpcFault::Transport { method };
+        for index in self.in_order() {
+            let Some(endpoint) = self.endpoints.get(index) else { continue };
+            let client = endpoint.provider.client();
+            let mut batch = BatchRequest::new(client);
+            let mut waiters = Vec::with_capacity(params.len());
+            for params in params {
+                match batch.add_call::<_, T>(method, params) {
+                    Ok(waiter) => waiters.push(waiter),
+                    Err(_) => {
+                        return Err(RpcFault::Malformed { method, what: "the request cannot be written" });
+                    }
+                }
+            }
+            if let Err(error) = batch.send().await {
+                fault = self.fault(endpoint, method, &error);
+                continue;
+            }
+            let mut answers = Vec::with_capacity(waiters.len());
+            let mut broken = None;
+            for waiter in waiters {
+                match waiter.await {
+                    Ok(value) => answers.push(Some(value)),
+                    Err(RpcError::ErrorResp(_)) => answers.push(None),
+                    Err(error) => broken = Some(self.fault(endpoint, method, &error)),
+                }
+            }
+            match broken {
+                None => {
+                    endpoint.timeouts.store(0, Ordering::Relaxed);
+                    return Ok(answers);
+                }
+                Some(error) => fault = error,
+            }
+        }
+        Err(fault)
+    }
+
+    /// Asks one endpoint.
+    pub(crate) async fn ask<T: RpcRecv>(
+        &self,
+        index: usize,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<Reply<T>, RpcFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Err(RpcFault::Transport { method }) };
+        let reply = endpoint.provider.client().request::<_, T>(method, params).await;
+        match reply {
+            Ok(value) => {
+                endpoint.timeouts.store(0, Ordering::Relaxed);
+                Ok(Reply::Result(value))
+            }
+            Err(RpcError::ErrorResp(payload)) => {
+                endpoint.timeouts.store(0, Ordering::Relaxed);
+                Ok(Reply::Error { code: payload.code, text: payload.message.into_owned() })
+            }
+            Err(error) => Err(self.fault(endpoint, method, &error)),
+        }
+    }
+
+    /// Endpoints worth asking, preferred first. When all rest, none is asked: the answer "unavailable" is then immediate.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> + '_ {
+        let now = self.now_ms();
+        self.endpoints
+            .iter()
+            .enumerate()
+            .filter(move |(_, endpoint)| endpoint.rests_until_ms.load(Ordering::Relaxed) <= now)
+            .map(|(index, _)| index)
+    }
+
+    fn fault(
+        &self,
+        endpoint: &Endpoint,
+        method: &'static str,
+        error: &RpcError<TransportErrorKind>,
+    ) -> RpcFault {
+        match error {
+            RpcError::Transport(TransportErrorKind::Custom(source)) => {
+                let timed_out =
+                    source.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout);
+                if !timed_out {
+                    return RpcFault::Transport { method };
+                }
+                let timeouts = endpoint.timeouts.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+                if timeouts >= TIMEOUTS_MAX {
+                    endpoint.rests_until_ms.store(self.now_ms().saturating_add(REST_MS), Ordering::Relaxed);
+                }
+                RpcFault::Timeout { method }
+            }
+            RpcError::DeserError { .. } => RpcFault::Malformed { method, what: "not the expected type" },
+            RpcError::NullResp => RpcFault::Malformed { method, what: "null" },
+            _ => RpcFault::Transport { method },
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,199 @@
+//! What became of what was sent: heads, receipts, nonces, logs.
+
+use crate::{
+    RpcFault,
+    pool::{Reply, RpcPool},
+};
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
+use quittance_protocol::units::{LaneNonce, UnixSeconds};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Receipts asked for in one HTTP request.
+const BATCH_MAX: usize = 50;
+
+/// A block header, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Number.
+    pub number: u64,
+    /// Hash.
+    pub hash: B256,
+    /// Timestamp.
+    pub timestamp: UnixSeconds,
+    /// Wei per gas; `None` on a chain without EIP-1559.
+    pub base_fee: Option<u128>,
+}
+
+/// A receipt, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Of which transaction.
+    pub tx_hash: B256,
+    /// It did not revert.
+    pub success: bool,
+    /// Block it is in.
+    pub block_number: u64,
+    /// Hash of that block.
+    pub block_hash: B256,
+    /// What it emitted.
+    pub logs: Vec<Log>,
+}
+
+/// A log entry.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Log {
+    /// Emitter.
+    pub address: Address,
+    /// Indexed words.
+    pub topics: Vec<B256>,
+    /// The rest.
+    pub data: Bytes,
+    /// Its transaction.
+    pub transaction_hash: Option<B256>,
+    /// Its block.
+    pub block_number: Option<U64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireHead {
+    number: U64,
+    hash: B256,
+    timestamp: U64,
+    base_fee_per_gas: Option<U128>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireReceipt {
+    transaction_hash: B256,
+    status: U64,
+    block_number: Option<U64>,
+    block_hash: Option<B256>,
+    logs: Vec<Log>,
+}
+
+/// The node's chain id.
+pub async fn chain_id(pool: &RpcPool) -> Result<u64, RpcFault> {
+    Ok(pool.read::<U64>("eth_chainId", json!([])).await?.to())
+}
+
+/// The latest block.
+pub async fn head(pool: &RpcPool) -> Result<Head, RpcFault> {
+    let head: WireHead = pool.read("eth_getBlockByNumber", json!(["latest", false])).await?;
+    Ok(Head {
+        number: head.number.to(),
+        hash: head.hash,
+        timestamp: UnixSeconds(head.timestamp.to()),
+        base_fee: head.base_fee_per_gas.map(|fee| fee.to()),
+    })
+}
+
+/// Receipts, in the order of `hashes`; `None` for a transaction that is in no block the node knows.
+///
+/// A node that answers one of them with an error leaves the whole reading without result: a receipt that was not read is
+/// not a receipt that is not there.
+pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<Option<Receipt>>, RpcFault> {
+    const METHOD: &str = "eth_getTransactionReceipt";
+    let mut receipts = Vec::with_capacity(hashes.len());
+    if let [hash] = hashes {
+        receipts.push(pool.read::<Option<WireReceipt>>(METHOD, json!([hash])).await?);
+    } else {
+        for hashes in hashes.chunks(BATCH_MAX) {
+            let params: Vec<Value> = hashes.iter().map(|hash| json!([hash])).collect();
+            for answer in pool.batch::<Option<WireReceipt>>(METHOD, &params).await? {
+                receipts.push(answer.ok_or(RpcFault::ErrorResponse { method: METHOD, code: 0 })?);
+            }
+        }
+    }
+    receipts
+        .into_iter()
+        .zip(hashes)
+        .map(|(receipt, hash)| {
+            receipt.map(|receipt| read_receipt(receipt, *hash)).transpose().map(Option::flatten)
+        })
+        .collect()
+}
+
+fn read_receipt(receipt: WireReceipt, asked: B256) -> Result<Option<Receipt>, RpcFault> {
+    if receipt.transaction_hash != asked {
+        return Err(RpcFault::Malformed {
+            method: "eth_getTransactionReceipt",
+            what: "the receipt of another transaction",
+        });
+    }
+    // Some nodes answer for transactions that are not in a block yet.
+    let (Some(number), Some(block_hash)) = (receipt.block_number, receipt.block_hash) else {
+        return Ok(None);
+    };
+    Ok(Some(Receipt {
+        tx_hash: receipt.transaction_hash,
+        success: receipt.status == U64::from(1),
+        block_number: number.to(),
+        block_hash,
+        logs: receipt.logs,
+    }))
+}
+
+/// How many transactions of `address` the latest block has consumed: its next nonce.
+pub async fn mined_nonce(pool: &RpcPool, address: Address) -> Result<LaneNonce, RpcFault> {
+    let count: U64 = pool.read("eth_getTransactionCount", json!([address, "latest"])).await?;
+    Ok(LaneNonce(count.to()))
+}
+
+/// The same as of block `number`.
+pub async fn mined_nonce_at(pool: &RpcPool, address: Address, number: u64) -> Result<LaneNonce, RpcFault> {
+    let count: U64 = pool.read("eth_getTransactionCount", json!([address, U64::from(number)])).await?;
+    Ok(LaneNonce(count.to()))
+}
+
+/// Balance in wei.
+pub async fn balance(pool: &RpcPool, address: Address) -> Result<U256, RpcFault> {
+    pool.read("eth_getBalance", json!([address, "latest"])).await
+}
+
+/// Length of the code at an address.
+pub async fn code_size(pool: &RpcPool, address: Address) -> Result<usize, RpcFault> {
+    let code: Bytes = pool.read("eth_getCode", json!([address, "latest"])).await?;
+    Ok(code.len())
+}
+
+/// What nodes suggest as a tip, in wei per gas; zero where the method does not exist.
+pub async fn suggested_tip(pool: &RpcPool) -> Result<u128, RpcFault> {
+    match pool.read_reply::<U128>("eth_maxPriorityFeePerGas", json!([])).await? {
+        Reply::Result(tip) => Ok(tip.to()),
+        Reply::Error { .. } => Ok(0),
+    }
+}
+
+/// Logs of `address` with these topics in a range of blocks, both ends included.
+pub async fn logs(
+    pool: &RpcPool,
+    address: Address,
+    topics: &[Option<B256>],
+    from: u64,
+    to: u64,
+) -> Result<Vec<Log>, RpcFault> {
+    let filter = json!({
+        "address": address, "topics": topics, "fromBlock": U64::from(from), "toBlock": U64::from(to),
+    });
+    pool.read("eth_getLogs", json!([filter])).await
+}
+
+/// `authorizationState(authorizer, nonce)` of a token at the latest block: used or canceled.
+pub async fn authorization_state(
+    pool: &RpcPool,
+    token: Address,
+    authorizer: Address,
+    nonce: B256,
+) -> Result<bool, RpcFault> {
+    const SELECTOR: [u8; 4] = [0xe9, 0x4a, 0x01, 0x02];
+    let data: Bytes = [&SELECTOR[..], authorizer.into_word().as_slice(), nonce.as_slice()].concat().into();
+    let answer: Bytes = pool.read("eth_call", json!([{ "to": token, "data": data }, "latest"])).await?;
+    match answer.as_ref() {
+        word if word.len() == 32 && word[..31].iter().all(|b| *b == 0) && word[31] <= 1 => Ok(word[31] == 1),
+        _ => Err(RpcFault::Malformed { method: "eth_call", what: "authorizationState is not a bool" }),
+    }
+}
