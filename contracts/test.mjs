@@ -578,7 +578,7 @@ describe("Lens", () => {
       assert.deepEqual(fits[key], { success: true, data: `0x${"00".repeat(512)}` }, key);
     }
     assert.equal(burns.simulations[0].success, false);
-    const bomb = await see("0x620f42406000fd"); // reverts with a million bytes
+    const bomb = await see("0x620186a06000fd"); // reverts with 100,000 bytes
     assert.equal(size(bomb.simulations[0].returnData), 1024);
     assert.equal(bomb.simulations[0].success, false);
   });
