@@ -4,41 +4,34 @@
 //! (network, lane, lane nonce). Every status change goes through [`quittance_protocol::settlement::Status::on`]
 //! and is a compare-and-set on `(id, version)`.
 
+mod driver;
+mod error;
 pub mod model;
+mod pg;
+mod rows;
+mod sql;
+mod sqlite;
+mod store;
+
+pub use error::{DatabaseFault, MigrationFault, StoreError};
+pub use pg::PgStore;
+pub use sqlite::SqliteStore;
+pub use store::SqlStore;
 
 use model::*;
 use quittance_protocol::{
     settlement::{Event, Evidence, NewPayment, ReplayKey},
     units::{LaneNonce, Network, UnixSeconds},
 };
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
-/// Why the store could not answer. Always our outage, never a statement about a payment.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database refused or could not be reached.
-    #[error("the store is unavailable")]
-    Unavailable(#[source] sqlx::Error),
-    /// The schema could not be brought up to date.
-    #[error("the store's schema could not be migrated")]
-    Migration(#[source] sqlx::migrate::MigrateError),
-    /// A row holds something this version cannot read.
-    #[error("column {column} of table {table} holds a value this version cannot read")]
-    Corrupt {
-        /// Table of the row.
-        table: &'static str,
-        /// Column of the value.
-        column: &'static str,
-    },
-    /// The URL in `store.url` cannot be used.
-    #[error("store.url: {0}")]
-    Url(&'static str),
-    /// Another process holds the SQLite file.
-    #[error("another process has this SQLite store open; use PostgreSQL for several replicas")]
-    Locked,
-    /// Signing inside the slot transaction failed; nothing was written.
-    #[error("signing failed")]
-    Sign(#[source] Box<dyn std::error::Error + Send + Sync>),
+/// Opens the store that `store.url` names: `sqlite://PATH` or `postgres://USER@HOST/DATABASE`.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    match url.split(':').next() {
+        Some("postgres" | "postgresql") => Ok(Arc::new(PgStore::connect(url).await?)),
+        Some("sqlite") => Ok(Arc::new(SqliteStore::open(url).await?)),
+        _ => Err(StoreError::Url("the scheme is neither sqlite:// nor postgres://")),
+    }
 }
 
 /// Signs the transaction for the lane nonce the store allots, inside the transaction that stores it.
@@ -74,7 +67,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError>;
 
     /// Applies an event by `Status::on` as a compare-and-set on `(id, version)`. `None`: the row had moved on, or the
-    /// event does not apply; nothing changed.
+    /// event does not apply; nothing changed. Evidence that is not given stays as it was; a reorganisation takes the
+    /// block number away.
+    ///
+    /// [`Event::Signed`] never applies here: only [`Store::sign_slot`] may say that bytes are stored, because only it
+    /// stores them.
     async fn transition(
         &self,
         id: SettlementId,

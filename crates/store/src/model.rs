@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use quittance_protocol::{
     code::Code,
-    settlement::{Fingerprint, NewPayment, Status},
+    settlement::{NewPayment, Status},
     units::{AuthNonce, LaneNonce, Network},
 };
 use std::fmt;
@@ -51,7 +51,7 @@ pub struct Payment {
     pub reason: Option<Code>,
     /// A sentence on the reason.
     pub message: Option<String>,
-    /// The deciding transaction; while `signed`, the newest attempt's hash.
+    /// The deciding transaction; while `signed`, the newest attempt that executes the payment (a cancellation does not).
     pub tx_hash: Option<B256>,
     /// Block of the deciding transaction.
     pub block_number: Option<u64>,

@@ -1,0 +1,91 @@
+//! PostgreSQL: any number of processes at once.
+
+use sqlx::{
+    ConnectOptions, Connection, Postgres,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use std::{str::FromStr, time::Duration};
+use url::Url;
+
+use crate::{StoreError, store::SqlStore};
+
+/// Connections of one process. Several replicas share the server's limit (100 unless configured).
+const CONNECTIONS_MAX: u32 = 10;
+
+/// How long a caller waits for a connection before it is told that the store is unavailable.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection that rested longer than this is tried before it is used: the server may have restarted. A busy one is
+/// not, because the try is a round trip and a reservation is only one itself.
+const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+
+/// Parameters of `store.url` that mean something. The driver logs an unknown one with its value and goes on.
+const PARAMETERS: [&str; 15] = [
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "password",
+    "dbname",
+];
+
+/// The store on PostgreSQL 14 or later. Leases run on the database's clock, so replicas need not agree on theirs.
+pub type PgStore = SqlStore<Postgres>;
+
+impl SqlStore<Postgres> {
+    /// Connects and brings the schema up to date.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options = options(url)?;
+
+        // Migrations run on a connection of their own, because waiting for another process to finish them, or a
+        // long one, must not be cut short.
+        let mut migrating = options.clone().options([("lock_timeout", "60000")]).connect().await?;
+        sqlx::migrate!("../../migrations/postgres").run(&mut migrating).await?;
+        migrating.close().await?;
+
+        let bounded = options.options([
+            ("statement_timeout", "5000"),
+            ("lock_timeout", "4000"),
+            // A process that is paused inside a transaction would otherwise hold a lane's row for ever.
+            ("idle_in_transaction_session_timeout", "5000"),
+        ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS_MAX)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for > TRUSTED_IDLE {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
+            .connect_with(bounded)
+            .await?;
+        Ok(Self { readers: pool.clone(), writers: pool, _only_process: None })
+    }
+}
+
+fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    let parsed = Url::parse(url).map_err(|_| StoreError::Url("not a URL"))?;
+    if parsed.query_pairs().any(|(key, _)| !PARAMETERS.contains(&key.as_ref())) {
+        return Err(StoreError::Url("it has a parameter that means nothing here"));
+    }
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|_| StoreError::Url("not a usable PostgreSQL URL (postgres://user@host/database)"))?;
+    Ok(options
+        .application_name("quittance")
+        // A commit that has returned must survive a crash, whatever the server's default is.
+        .options([("synchronous_commit", "on")])
+        .disable_statement_logging())
+}

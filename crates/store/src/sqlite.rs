@@ -1,0 +1,111 @@
+//! SQLite: one file, one process.
+
+use sqlx::{
+    ConnectOptions, Sqlite,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    StoreError,
+    driver::{Dialect, binds},
+    error::DatabaseFault,
+    store::SqlStore,
+};
+
+/// Reading connections. WAL lets them read while the one writer writes.
+const READERS_MAX: u32 = 4;
+
+/// How long a caller waits for a connection before it is told that the store is unavailable.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a statement waits for a lock; only a tool that opens the file beside us can hold one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The store in a SQLite file. Only one process may have it open, and all writes go through one connection.
+pub type SqliteStore = SqlStore<Sqlite>;
+
+impl SqlStore<Sqlite> {
+    /// Opens `sqlite://PATH`, creating the file but no directory, and brings the schema up to date.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let path = path(url)?;
+        // By its real name, so that two spellings of one file meet at one lock.
+        create(&path)?;
+        let path = path.canonicalize().map_err(unavailable)?;
+        let only_process = lock(&path)?;
+
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .journal_mode(SqliteJournalMode::Wal)
+            // A commit that has returned must survive a power cut: the transaction it describes may be on the chain.
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT)
+            .disable_statement_logging();
+        let writers = pool().max_connections(1).connect_with(options.clone()).await?;
+        sqlx::migrate!("../../migrations/sqlite").run(&writers).await?;
+        let readers =
+            pool().max_connections(READERS_MAX).connect_with(options.pragma("query_only", "ON")).await?;
+
+        let store = Self { writers, readers, _only_process: Some(only_process) };
+        // Whoever held a lease was a process that is gone: nobody waits for it.
+        store.execute(Sqlite::SQL.reset_answers, binds![]).await?;
+        store.execute(Sqlite::SQL.reset_keepers, binds![]).await?;
+        Ok(store)
+    }
+}
+
+/// Connections to a file do not go stale, so none is tested, retired or closed.
+fn pool() -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+fn path(url: &str) -> Result<PathBuf, StoreError> {
+    if url.contains(":memory:") {
+        return Err(StoreError::Url("an in-memory SQLite database would forget every signed transaction"));
+    }
+    match url.strip_prefix("sqlite://") {
+        Some("") => Err(StoreError::Url("the path of the SQLite file is missing")),
+        Some(path) if path.contains(['?', '#']) => {
+            Err(StoreError::Url("a SQLite URL takes no parameters (sqlite://PATH)"))
+        }
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Err(StoreError::Url("a SQLite URL is sqlite://PATH")),
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    open_file(path).map(drop)
+}
+
+fn lock(database: &Path) -> Result<File, StoreError> {
+    let mut name = database.as_os_str().to_owned();
+    name.push(".lock");
+    let file = open_file(Path::new(&name))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked),
+        Err(TryLockError::Error(error)) => Err(unavailable(error)),
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    // The file holds signed transactions: for the owner only.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(unavailable)
+}
+
+fn unavailable(error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(DatabaseFault::from(error))
+}

@@ -1,0 +1,454 @@
+//! The trait, implemented once over both dialects.
+
+use quittance_protocol::{
+    code::Code,
+    settlement::{Event, Evidence, Fingerprint, NewPayment, ReplayKey, Status},
+    units::{LaneNonce, Network, UnixSeconds},
+};
+use sqlx::{Pool, SqlSafeStr, SqlStr, Transaction};
+use std::{collections::HashMap, fmt, fs::File, time::Duration};
+use uuid::Uuid;
+
+use crate::{
+    SignWith, Store, StoreError,
+    driver::{Bind, Dialect, assembled, binds},
+    model::{
+        Attempt, AttemptKind, HolderId, IdempotencyKey, KeyBinding, LaneId, LastAnswer, NewAttempt, OpenSlot,
+        OpenWork, Payment, PaymentFilter, Reserve, SettlementId, SignedSlot, SlotId, SlotOutcome,
+    },
+    rows::{self, Table, hex},
+};
+
+/// How often a reservation looks again because the holder of its key was just leaving.
+const RESERVE_ROUNDS: usize = 4;
+
+/// How many outlived reservations one statement refuses; bounds the time it holds their rows.
+const EXPIRE_BATCH: u32 = 500;
+
+/// What an outlived reservation is told, wherever it is found.
+const EXPIRED: &str = "the authorization was not settled while it could execute";
+
+/// A store on one database. Use it as [`crate::PgStore`] or [`crate::SqliteStore`].
+pub struct SqlStore<D: Dialect> {
+    pub(crate) writers: Pool<D>,
+    pub(crate) readers: Pool<D>,
+    /// Held while the store lives; see `sqlite`.
+    pub(crate) _only_process: Option<File>,
+}
+
+impl<D: Dialect> fmt::Debug for SqlStore<D> {
+    /// Without the pools: their options know the URL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlStore").field("database", &D::LABEL).finish_non_exhaustive()
+    }
+}
+
+impl<D: Dialect> SqlStore<D> {
+    /// One reading statement.
+    async fn read(&self, sql: impl SqlSafeStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
+        let sql = sql.into_sql_str();
+        let mut connection = self.readers.acquire().await?;
+        Ok(D::rows(&mut connection, sql, binds).await?)
+    }
+
+    /// One writing statement that returns rows; its own transaction.
+    async fn write(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
+        let mut connection = self.writers.acquire().await?;
+        Ok(D::rows(&mut connection, sql, binds).await?)
+    }
+
+    /// One writing statement; its own transaction.
+    pub(crate) async fn execute(&self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
+        let mut connection = self.writers.acquire().await?;
+        Ok(D::execute(&mut connection, sql.into_sql_str(), binds).await?)
+    }
+
+    async fn begin(&self) -> Result<Tx<D>, StoreError> {
+        Ok(Tx(self.writers.begin_with(D::BEGIN_WRITE).await?))
+    }
+}
+
+/// A writing transaction. Dropped without `commit`, it leaves nothing behind.
+struct Tx<D: Dialect>(Transaction<'static, D>);
+
+impl<D: Dialect> Tx<D> {
+    async fn rows(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
+        Ok(D::rows(&mut self.0, sql.into_sql_str(), binds).await?)
+    }
+
+    async fn transition(
+        &mut self,
+        id: SettlementId,
+        version: i64,
+        event: Event,
+        evidence: &Evidence,
+    ) -> Result<Option<Payment>, StoreError> {
+        let (sql, binds) = transition::<D>(id, version, event, evidence)?;
+        let rows = D::rows(&mut self.0, sql, binds).await?;
+        rows.first().map(rows::payment).transpose()
+    }
+
+    /// Keeps everybody else from giving away a nonce of this lane until the transaction ends.
+    async fn lock_lane(&mut self, lane: &LaneId) -> Result<LaneNonce, StoreError> {
+        let rows =
+            self.rows(D::SQL.lock_lane, binds![rows::chain_id(lane.network)?, hex(lane.address)]).await?;
+        let row = rows.first().ok_or(StoreError::UnknownLane)?;
+        Ok(LaneNonce(Table("lanes").unsigned(row, "nonce_floor")?))
+    }
+
+    /// `None`: the nonce is given away already.
+    async fn insert_slot(
+        &mut self,
+        lane: &LaneId,
+        nonce: LaneNonce,
+        payment: Option<SettlementId>,
+    ) -> Result<Option<SlotId>, StoreError> {
+        let binds = binds![
+            rows::chain_id(lane.network)?,
+            hex(lane.address),
+            rows::int(nonce.0, "lane nonce")?,
+            payment.map(|id| id.to_string()),
+        ];
+        let rows = self.rows(D::SQL.insert_slot, binds).await?;
+        rows.first().map(|row| Table("slots").int(row, "id").map(SlotId)).transpose()
+    }
+
+    async fn insert_attempt(
+        &mut self,
+        slot: SlotId,
+        sequence: u32,
+        lane_nonce: LaneNonce,
+        signed: NewAttempt,
+    ) -> Result<Attempt, StoreError> {
+        let binds = binds![
+            slot.0,
+            i64::from(sequence),
+            rows::kind_name(signed.kind),
+            Bind::Bytes(signed.raw.to_vec()),
+            hex(signed.hash),
+            signed.max_fee_per_gas.to_string(),
+            signed.max_priority_fee_per_gas.to_string(),
+            rows::int(signed.gas_limit, "gas limit")?,
+        ];
+        let rows = self.rows(D::SQL.insert_attempt, binds).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let created_at = rows::attempt_created_at(row)?;
+        Ok(Attempt { slot, sequence, lane_nonce, signed, created_at })
+    }
+
+    async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.0.commit().await?)
+    }
+}
+
+fn transition<D: Dialect>(
+    id: SettlementId,
+    version: i64,
+    event: Event,
+    evidence: &Evidence,
+) -> Result<(SqlStr, Vec<Bind>), StoreError> {
+    let block_number = evidence.block_number.map(|number| rows::int(number, "block number")).transpose()?;
+    let binds = binds![
+        id.to_string(),
+        version,
+        evidence.reason.map(|code| code.as_str().to_owned()),
+        evidence.message.clone(),
+        evidence.tx_hash.map(hex),
+        block_number,
+    ];
+    Ok((assembled(D::SQL.transition(event)), binds))
+}
+
+fn key_binds(key: &ReplayKey) -> Result<Vec<Bind>, StoreError> {
+    Ok(binds![
+        rows::chain_id(key.network)?,
+        hex(key.verifying_contract),
+        hex(key.authorizer),
+        hex(key.auth_nonce.0),
+    ])
+}
+
+#[async_trait::async_trait]
+impl<D: Dialect> Store for SqlStore<D> {
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.read(D::SQL.ping, binds![]).await.map(drop)
+    }
+
+    async fn reserve(
+        &self,
+        payment: &NewPayment,
+        expires_at: UnixSeconds,
+        now: UnixSeconds,
+    ) -> Result<Reserve, StoreError> {
+        let expired = Evidence {
+            reason: Some(Code::ValidBefore),
+            message: Some(EXPIRED.to_owned()),
+            ..Evidence::default()
+        };
+        let mut insert = binds![SettlementId(Uuid::now_v7()).to_string()];
+        insert.extend(key_binds(&payment.key)?);
+        insert.extend(binds![
+            hex(payment.fingerprint.0),
+            hex(payment.pay_to),
+            payment.amount.to_string(),
+            payment.valid_after.to_string(),
+            payment.valid_before.to_string(),
+            rows::deadline(expires_at),
+        ]);
+        for _ in 0..RESERVE_ROUNDS {
+            let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
+            if let Some(row) = inserted.first() {
+                return Ok(Reserve::Fresh(rows::payment(row)?));
+            }
+            let found = self.read(D::SQL.lookup, key_binds(&payment.key)?).await?;
+            let Some(row) = found.first() else { continue };
+            let holder = rows::payment(row)?;
+            let outlived = Table("payments").int(row, "expires_at")? <= rows::present(now);
+            if !holder.status.holds_key() {
+                continue;
+            } else if holder.status == Status::Reserved && outlived {
+                // Lost to somebody else or not, the next round sees what became of it.
+                self.transition(holder.id, holder.version, Event::Refused, &expired).await?;
+            } else if holder.terms.fingerprint == payment.fingerprint {
+                return Ok(Reserve::Same(holder));
+            } else {
+                return Ok(Reserve::Other(holder));
+            }
+        }
+        Err(StoreError::Contended)
+    }
+
+    async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError> {
+        let rows = self.read(D::SQL.lookup, key_binds(key)?).await?;
+        rows.first().map(rows::payment).transpose()
+    }
+
+    async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError> {
+        let rows = self.read(D::SQL.payment, binds![id.to_string()]).await?;
+        rows.first().map(rows::payment).transpose()
+    }
+
+    async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError> {
+        let mut binds: Vec<Bind> = Vec::new();
+        binds.extend(filter.network.map(rows::chain_id).transpose()?.map(Bind::from));
+        binds.extend(filter.asset.map(|asset| Bind::from(hex(asset))));
+        binds.extend(filter.payer.map(|payer| Bind::from(hex(payer))));
+        binds.extend(filter.auth_nonce.map(|nonce| Bind::from(hex(nonce.0))));
+        binds.extend(filter.status.map(|status| Bind::from(status.as_str())));
+        binds.push(Bind::from(i64::from(limit)));
+        let rows = self.read(assembled_find(filter), binds).await?;
+        rows.iter().map(rows::payment).collect()
+    }
+
+    async fn transition(
+        &self,
+        id: SettlementId,
+        version: i64,
+        event: Event,
+        evidence: &Evidence,
+    ) -> Result<Option<Payment>, StoreError> {
+        if event == Event::Signed {
+            return Ok(None);
+        }
+        let (sql, binds) = transition::<D>(id, version, event, evidence)?;
+        let rows = self.write(sql, binds).await?;
+        rows.first().map(rows::payment).transpose()
+    }
+
+    async fn expire_reservations(&self, now: UnixSeconds) -> Result<u64, StoreError> {
+        let mut expired = 0;
+        loop {
+            let binds =
+                binds![rows::present(now), Code::ValidBefore.as_str(), EXPIRED, i64::from(EXPIRE_BATCH)];
+            let batch = self.execute(D::SQL.expire, binds).await?;
+            expired += batch;
+            if batch < u64::from(EXPIRE_BATCH) {
+                return Ok(expired);
+            }
+        }
+    }
+
+    async fn raise_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError> {
+        let binds =
+            binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(floor.0, "lane nonce")?];
+        self.execute(D::SQL.raise_lane_floor, binds).await.map(drop)
+    }
+
+    async fn sign_slot(
+        &self,
+        id: SettlementId,
+        version: i64,
+        lane: &LaneId,
+        sign: SignWith<'_>,
+    ) -> Result<Option<SignedSlot>, StoreError> {
+        let mut tx = self.begin().await?;
+        let floor = tx.lock_lane(lane).await?;
+        let binds = binds![id.to_string(), version, rows::chain_id(lane.network)?, hex(lane.address)];
+        let rows = tx.rows(D::SQL.signable, binds).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let status = Table("payments").parsed(row, "status", |text| text.parse::<Status>().ok())?;
+        let open_slots = Table("slots").int(row, "open_slots")?;
+        // A payment with an open slot is already on its way: a second slot would be a second transaction.
+        if status.on(Event::Signed).is_none() || open_slots > 0 {
+            return Ok(None);
+        }
+        let lane_nonce = match Table("slots").maybe_unsigned(row, "highest")? {
+            Some(highest) => floor.max(LaneNonce(highest.saturating_add(1))),
+            None => floor,
+        };
+
+        let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
+        let evidence = Evidence { tx_hash: Some(signed.hash), ..Evidence::default() };
+        let slot = tx.insert_slot(lane, lane_nonce, Some(id)).await?.ok_or(sqlx::Error::RowNotFound)?;
+        let attempt = tx.insert_attempt(slot, 0, lane_nonce, signed).await?;
+        let Some(payment) = tx.transition(id, version, Event::Signed, &evidence).await? else {
+            return Ok(None);
+        };
+        tx.commit().await?;
+        Ok(Some(SignedSlot { payment, attempt }))
+    }
+
+    async fn sign_filler(
+        &self,
+        lane: &LaneId,
+        nonce: LaneNonce,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError> {
+        let mut tx = self.begin().await?;
+        tx.lock_lane(lane).await?;
+        let Some(slot) = tx.insert_slot(lane, nonce, None).await? else { return Ok(None) };
+        let signed = sign(nonce).map_err(StoreError::Sign)?;
+        let attempt = tx.insert_attempt(slot, 0, nonce, signed).await?;
+        tx.commit().await?;
+        Ok(Some(attempt))
+    }
+
+    async fn add_attempt(
+        &self,
+        slot: SlotId,
+        attempts_seen: u32,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.rows(D::SQL.lock_slot, binds![slot.0]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (lane_nonce, payment) = rows::locked_slot(row)?;
+        // A statement of its own, because it must see what the last holder of the lock committed.
+        let rows = tx.rows(D::SQL.count_attempts, binds![slot.0]).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        if Table("attempts").int(row, "attempts")? != i64::from(attempts_seen) {
+            return Ok(None);
+        }
+        let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
+        let attempt = tx.insert_attempt(slot, attempts_seen, lane_nonce, signed).await?;
+        if let (Some(id), AttemptKind::Payment) = (payment, attempt.signed.kind) {
+            tx.rows(D::SQL.newest_hash, binds![id.to_string(), hex(attempt.signed.hash)]).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(attempt))
+    }
+
+    async fn close_slot(&self, slot: SlotId, outcome: SlotOutcome) -> Result<(), StoreError> {
+        self.execute(D::SQL.close_slot, binds![slot.0, rows::outcome_name(outcome)]).await.map(drop)
+    }
+
+    async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError> {
+        let chain_id = rows::chain_id(network)?;
+        // One snapshot for all three, so that no slot closes between the reading of it and of its attempts.
+        let mut tx = Tx::<D>(self.readers.begin_with(D::BEGIN_SNAPSHOT).await?);
+        let slot_rows = tx.rows(D::SQL.open_slots, binds![chain_id]).await?;
+        let attempt_rows = tx.rows(D::SQL.open_attempts, binds![chain_id]).await?;
+        let payment_rows = tx.rows(D::SQL.open_payments, binds![chain_id]).await?;
+        tx.commit().await?;
+
+        let mut attempts: HashMap<SlotId, Vec<Attempt>> = HashMap::new();
+        for row in &attempt_rows {
+            let attempt = rows::attempt(row)?;
+            attempts.entry(attempt.slot).or_default().push(attempt);
+        }
+        let mut payments = Vec::with_capacity(payment_rows.len());
+        for row in &payment_rows {
+            payments.push(rows::payment(row)?);
+        }
+        let mut by_id: HashMap<_, _> = payments.iter().map(|payment| (payment.id, payment.clone())).collect();
+        let mut slots = Vec::with_capacity(slot_rows.len());
+        for row in &slot_rows {
+            let slot = rows::slot(row, network)?;
+            let payment = match slot.payment {
+                Some(id) => Some(
+                    by_id.remove(&id).ok_or(StoreError::Corrupt { table: "slots", column: "payment_id" })?,
+                ),
+                None => None,
+            };
+            let attempts = attempts
+                .remove(&slot.id)
+                .ok_or(StoreError::Corrupt { table: "attempts", column: "slot_id" })?;
+            slots.push(OpenSlot {
+                id: slot.id,
+                lane: slot.lane,
+                lane_nonce: slot.lane_nonce,
+                payment,
+                attempts,
+            });
+        }
+        let orphans = payments.into_iter().filter(|payment| by_id.contains_key(&payment.id)).collect();
+        Ok(OpenWork { slots, orphans })
+    }
+
+    async fn take_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        ttl: Duration,
+    ) -> Result<bool, StoreError> {
+        let binds = binds![id.to_string(), holder.0.to_string(), rows::lease_ms(ttl)];
+        Ok(self.execute(D::SQL.take_answer, binds).await? == 1)
+    }
+
+    async fn release_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        answered: Option<LastAnswer>,
+    ) -> Result<bool, StoreError> {
+        let answered = answered.map(|answer| rows::answer_name(answer).to_owned());
+        let binds = binds![id.to_string(), holder.0.to_string(), answered];
+        Ok(self.execute(D::SQL.release_answer, binds).await? == 1)
+    }
+
+    async fn bind_idempotency_key(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &Fingerprint,
+        now: UnixSeconds,
+    ) -> Result<KeyBinding, StoreError> {
+        let binds = binds![key.scope.as_str(), key.key.as_str(), hex(fingerprint.0), rows::deadline(now)];
+        if self.execute(D::SQL.bind_key, binds).await? == 1 {
+            return Ok(KeyBinding::First);
+        }
+        let rows = self.read(D::SQL.read_key, binds![key.scope.as_str(), key.key.as_str()]).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let (bound_to, answer) = rows::key_binding(row)?;
+        Ok(if bound_to == *fingerprint { KeyBinding::Same(answer) } else { KeyBinding::Other })
+    }
+
+    async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError> {
+        let binds = binds![key.scope.as_str(), key.key.as_str(), answer];
+        self.execute(D::SQL.answer_key, binds).await.map(drop)
+    }
+
+    async fn take_keeper(
+        &self,
+        network: Network,
+        holder: HolderId,
+        ttl: Duration,
+    ) -> Result<Option<i64>, StoreError> {
+        let binds = binds![rows::chain_id(network)?, holder.0.to_string(), rows::lease_ms(ttl)];
+        let rows = self.write(D::SQL.take_keeper.into_sql_str(), binds).await?;
+        rows.first().map(|row| Table("keepers").int(row, "epoch")).transpose()
+    }
+}
+
+fn assembled_find(filter: &PaymentFilter) -> SqlStr {
+    assembled(crate::sql::Statements::find(filter))
+}
