@@ -228,7 +228,7 @@ async fn the_pool_and_the_miner_obey() {
     assert!(anvil.client().block_timestamp().await.unwrap() >= next + 500);
     anvil.set_automine(true).await.unwrap();
     anvil.rpc("eth_sendTransaction", transfer(1)).await.unwrap();
-    assert_eq!(anvil.nonce(dev_address(0), false).await.unwrap(), 2);
+    assert_eq!(anvil.nonce(dev_address(0), true).await.unwrap(), 2);
 }
 
 #[tokio::test]
@@ -264,7 +264,7 @@ async fn accounts_can_be_set_up() {
     anvil.impersonate(account).await.unwrap();
     let send = json!([{"from": account, "to": dev_address(1), "value": "0x1"}]);
     anvil.rpc("eth_sendTransaction", send.clone()).await.unwrap();
-    assert_eq!(anvil.nonce(account, false).await.unwrap(), 8);
+    assert_eq!(anvil.nonce(account, true).await.unwrap(), 8);
     anvil.stop_impersonating(account).await.unwrap();
     let error = anvil.rpc("eth_sendTransaction", send).await.unwrap_err();
     assert!(error.downcast_ref::<RpcError>().is_some());

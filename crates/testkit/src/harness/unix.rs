@@ -1,0 +1,61 @@
+//! Ports, signals and the ends of child processes.
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::Instant;
+
+const POLL: Duration = Duration::from_millis(10);
+
+/// A loopback port that is free at this moment. Needed where a process must listen on the same port after a restart;
+/// anything else should listen on port 0.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr().context("no free port")?.port())
+}
+
+/// Sends a signal by name. The shell does it, because the call itself would be unsafe code.
+pub(super) fn signal(child: &Child, name: &str) -> Result<()> {
+    let status = Command::new("sh")
+        .args(["-c", "kill -s \"$0\" \"$1\"", name, &child.id().to_string()])
+        .stdin(Stdio::null())
+        .status()
+        .context("sh")?;
+    ensure!(status.success(), "process {} took no SIG{name}", child.id());
+    Ok(())
+}
+
+/// Waits for the end of a process; `None` if it outlives the deadline.
+pub(super) async fn exit_within(child: &mut Child, deadline: Duration) -> Result<Option<ExitStatus>> {
+    let end = Instant::now() + deadline;
+    loop {
+        if let Some(status) = child.try_wait().context("waiting for a process")? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= end {
+            return Ok(None);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Ends a process and waits for it, without a runtime: for `Drop`. Asks by `polite` first, if given.
+pub(super) fn end_now(child: &mut Child, polite: Option<&str>) {
+    if let Some(name) = polite
+        && signal(child, name).is_ok()
+    {
+        for _ in 0..300 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+    // Fails only if it has ended already; waiting afterwards leaves no zombie.
+    let _ = child.kill();
+    let _ = child.wait();
+}
