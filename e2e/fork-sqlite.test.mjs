@@ -1,0 +1,3 @@
+import { runSuite } from "./lib/suite.mjs";
+
+runSuite({ name: "fork-sqlite", fork: true });
