@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{fs, time::Duration};
 
 use quittance_testkit::{
     Facilitator,
@@ -11,37 +11,9 @@ use quittance_testkit::{
     harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, process::Wait},
 };
 use serde_json::json;
-use tempfile::TempDir;
 
 /// Answers every request with 200 on the port the configuration names; obeys SIGTERM after writing a line.
-const SERVER: &str = r#"#!/usr/bin/env node
-const fs = require("fs"), http = require("http"), env = process.env;
-if (env.REFUSE) {
-    console.error("server.listen: not allowed");
-    process.exit(1);
-}
-const config = fs.readFileSync(process.argv[process.argv.indexOf("--config") + 1], "utf8");
-const port = Number(/server.listen = "127.0.0.1:(\d+)"/.exec(config)[1]);
-process.on("SIGTERM", () => {
-    fs.writeSync(1, "stopping in good order\n");
-    process.exit(0);
-});
-fs.appendFileSync("starts", "x");
-fs.writeSync(1, `signer ${env.DEV_SIGNER_3} tool ${env.QUITTANCE_ANVIL}\n`);
-const answer = (request, response) => {
-    response.statusCode = request.url === env.SICK ? 503 : 200;
-    response.end();
-};
-http.createServer(answer).listen(port, "127.0.0.1");
-"#;
-
-fn stand_in() -> (TempDir, PathBuf) {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("server");
-    fs::write(&path, SERVER).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    (dir, path)
-}
+const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in-server");
 
 fn config() -> ConfigBuilder {
     ConfigBuilder::new()
@@ -94,8 +66,7 @@ wallet_factories = ["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]
 
 #[tokio::test]
 async fn starts_stops_and_starts_again_in_the_same_place() {
-    let (_dir, binary) = stand_in();
-    let mut server = QuittanceProcess::start(binary, config()).await.unwrap();
+    let mut server = QuittanceProcess::start(STAND_IN, config()).await.unwrap();
     let client = server.client().unwrap();
     assert_eq!(client.get("/healthz").await.unwrap().status, 200);
     assert!(server.log_text().contains(&dev_key(3)));
@@ -117,19 +88,18 @@ async fn starts_stops_and_starts_again_in_the_same_place() {
 
 #[tokio::test]
 async fn a_server_that_refuses_says_why() {
-    let (_dir, binary) = stand_in();
     let refusing = config().env("REFUSE", "1");
-    let error = QuittanceProcess::start(&binary, refusing.clone()).await.unwrap_err().to_string();
+    let error = QuittanceProcess::start(STAND_IN, refusing.clone()).await.unwrap_err().to_string();
     assert!(error.contains("server.listen: not allowed"), "{error}");
-    let mut server = QuittanceProcess::start_until(&binary, refusing, Wait::Nothing).await.unwrap();
+    let mut server = QuittanceProcess::start_until(STAND_IN, refusing, Wait::Nothing).await.unwrap();
     assert_eq!(server.exit(Duration::from_secs(30)).await.unwrap().code(), Some(1));
 }
 
 #[tokio::test]
 async fn health_can_be_enough() {
-    let (_dir, binary) = stand_in();
-    let server =
-        QuittanceProcess::start_until(&binary, config().env("SICK", "/readyz"), Wait::Healthy).await.unwrap();
+    let server = QuittanceProcess::start_until(STAND_IN, config().env("SICK", "/readyz"), Wait::Healthy)
+        .await
+        .unwrap();
     let answer = Facilitator::new(server.base_url()).unwrap().get("/readyz").await.unwrap();
     assert_eq!(answer.status, 503);
 }

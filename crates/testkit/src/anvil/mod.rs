@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 pub use control::TxPoolStatus;
 pub use locate::find_anvil;
@@ -87,16 +87,17 @@ impl AnvilBuilder {
             .with_context(|| format!("cannot start {}", binary.display()))?;
 
         let log = Log::default();
-        let (found, listening) = oneshot::channel();
+        let (found, mut listening) = mpsc::channel(1);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         // From here on the process ends with this value, also when the start fails.
         let guard = Process { child };
-        log.follow(stdout.ok_or_else(|| anyhow!("no stdout"))?, Some(found))?;
-        log.follow(stderr.ok_or_else(|| anyhow!("no stderr"))?, None)?;
+        log.follow(stdout.ok_or_else(|| anyhow!("no stdout"))?, found.clone())?;
+        log.follow(stderr.ok_or_else(|| anyhow!("no stderr"))?, found)?;
 
-        let address = match tokio::time::timeout(START_DEADLINE, listening).await {
-            Ok(Ok(address)) => address,
-            Ok(Err(_)) => bail!("anvil ended before it listened:\n{}", log.tail()),
+        let address = match tokio::time::timeout(START_DEADLINE, listening.recv()).await {
+            Ok(Some(address)) => address,
+            // Both pipes have been read to their end, so the reason is in the log.
+            Ok(None) => bail!("anvil ended before it listened:\n{}", log.tail()),
             Err(_) => bail!("anvil did not listen within {START_DEADLINE:?}:\n{}", log.tail()),
         };
         let rpc = RpcClient::new(format!("http://{address}"))?;
@@ -194,18 +195,14 @@ impl Drop for Process {
 struct Log(Arc<Mutex<VecDeque<String>>>);
 
 impl Log {
-    fn follow(
-        &self,
-        pipe: impl Read + Send + 'static,
-        mut found: Option<oneshot::Sender<String>>,
-    ) -> Result<()> {
+    /// Reads until the pipe ends. `found` is told the address the node listens on, and lives as long as the pipe.
+    fn follow(&self, pipe: impl Read + Send + 'static, found: mpsc::Sender<String>) -> Result<()> {
         let log = self.clone();
         let read = move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                if let Some(address) = line.strip_prefix("Listening on ")
-                    && let Some(found) = found.take()
-                {
-                    let _ = found.send(address.trim().to_owned());
+                if let Some(address) = line.strip_prefix("Listening on ") {
+                    // Fails if nobody waits any more.
+                    let _ = found.try_send(address.trim().to_owned());
                 }
                 log.push(line);
             }

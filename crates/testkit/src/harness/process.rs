@@ -193,7 +193,8 @@ impl QuittanceProcess {
                 command.env_remove(name);
             }
         }
-        command.envs(self.config.environment());
+        // All it talks to is on this machine.
+        command.env("NO_PROXY", "127.0.0.1,localhost").envs(self.config.environment());
         command.stdin(Stdio::null()).stdout(log.try_clone().context("log file")?).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
         self.child = Some(child);
