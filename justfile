@@ -48,8 +48,7 @@ e2e:
 conformance url *args:
     #!/usr/bin/env bash
     set -euo pipefail
-    shift
-    cargo run --locked --package quittance --bin quittance -- conformance --url '{{ url }}' "$@"
+    cargo run --locked --package quittance --bin quittance -- conformance --url "$@"
 
 # licences, sources, advisories
 deny:

@@ -24,7 +24,9 @@ const { values } = parseArgs({
 const variable = /^env:(\w+)$/.exec(values.key ?? "")?.[1];
 const chainId = Number(/^eip155:(\d+)$/.exec(values.network)?.[1]);
 if (!values.rpc || !values.port || !variable || !process.env[variable] || !Number.isSafeInteger(chainId)) {
-  console.error("usage: reference-facilitator.mjs --rpc URL --key env:NAME --port N [--network eip155:ID] [--factory 0x…]…");
+  console.error(
+    "usage: reference-facilitator.mjs --rpc URL --key env:NAME --port N [--network eip155:ID] [--factory 0x…]…",
+  );
   process.exit(2);
 }
 
@@ -36,7 +38,9 @@ const chain = defineChain({
   rpcUrls: { default: { http: [values.rpc] } },
   contracts: { multicall3: { address: "0xcA11bde05977b3631167028862bE2a173976CA11" } },
 });
-const client = createWalletClient({ account, chain, transport: http(values.rpc), pollingInterval: 100 }).extend(publicActions);
+const client = createWalletClient({ account, chain, transport: http(values.rpc), pollingInterval: 100 }).extend(
+  publicActions,
+);
 const signer = toFacilitatorEvmSigner({
   address: account.address,
   readContract: (args) => client.readContract(args),
@@ -49,7 +53,9 @@ const signer = toFacilitatorEvmSigner({
 
 const options = { eip6492AllowedFactories: values.factory, simulateInSettle: true };
 const facilitator = new x402Facilitator().register(values.network, new ExactEvmScheme(signer, options));
-const v1Names = Object.entries(EVM_NETWORK_CHAIN_ID_MAP).filter(([, id]) => id === chainId).map(([name]) => name);
+const v1Names = Object.entries(EVM_NETWORK_CHAIN_ID_MAP)
+  .filter(([, id]) => id === chainId)
+  .map(([name]) => name);
 if (v1Names.length > 0) facilitator.registerV1(v1Names, new ExactEvmSchemeV1(signer, options));
 
 const app = express();
@@ -64,11 +70,13 @@ for (const operation of ["verify", "settle"]) {
     } catch (error) {
       const reason = `unexpected_${operation}_error`;
       const message = error instanceof Error ? error.message : String(error);
-      response.status(500).json(
-        operation === "verify"
-          ? { isValid: false, invalidReason: reason, invalidMessage: message }
-          : { success: false, errorReason: reason, errorMessage: message, transaction: "", network: values.network },
-      );
+      response
+        .status(500)
+        .json(
+          operation === "verify"
+            ? { isValid: false, invalidReason: reason, invalidMessage: message }
+            : { success: false, errorReason: reason, errorMessage: message, transaction: "", network: values.network },
+        );
     }
   });
 }

@@ -2,7 +2,15 @@
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { createPublicClient, createTestClient, createWalletClient, encodeDeployData, getAddress, http, parseEther } from "viem";
+import {
+  createPublicClient,
+  createTestClient,
+  createWalletClient,
+  encodeDeployData,
+  getAddress,
+  http,
+  parseEther,
+} from "viem";
 import { baseSepolia } from "viem/chains";
 import { listen, start, stop, waitFor } from "./processes.mjs";
 import { marker, newAccount, root } from "./secrets.mjs";
@@ -29,7 +37,9 @@ async function startAnvil(args) {
       if (output.length < 20_000) output += text;
     });
   }
-  const port = await waitFor("Anvil's port", () => /Listening on 127\.0\.0\.1:(\d+)/.exec(output)?.[1], { handle: anvil });
+  const port = await waitFor("Anvil's port", () => /Listening on 127\.0\.0\.1:(\d+)/.exec(output)?.[1], {
+    handle: anvil,
+  });
   const rpc = `http://127.0.0.1:${port}`;
   // Reads follow writes at once here; nothing is gained by waiting seconds between polls.
   const options = { chain: baseSepolia, transport: http(rpc), pollingInterval: 50 };
@@ -41,7 +51,12 @@ async function startAnvil(args) {
     testClient,
     wallet: (account) => createWalletClient({ ...options, account }),
     async balance(token, owner) {
-      return publicClient.readContract({ address: token, abi: artifact("FiatToken").abi, functionName: "balanceOf", args: [owner] });
+      return publicClient.readContract({
+        address: token,
+        abi: artifact("FiatToken").abi,
+        functionName: "balanceOf",
+        args: [owner],
+      });
     },
     stop: () => stop(anvil),
   };
@@ -72,7 +87,9 @@ export async function newChain(args = []) {
     return getAddress((await chain.publicClient.waitForTransactionReceipt({ hash })).contractAddress);
   };
   chain.mint = async (token, to, value) => {
-    const hash = await chain.wallet(deployer).writeContract({ address: token, abi: fiat.abi, functionName: "mint", args: [to, value] });
+    const hash = await chain
+      .wallet(deployer)
+      .writeContract({ address: token, abi: fiat.abi, functionName: "mint", args: [to, value] });
     await chain.publicClient.waitForTransactionReceipt({ hash });
   };
   const other = { name: "Harbour Dollar", version: "1" };

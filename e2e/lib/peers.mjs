@@ -22,7 +22,10 @@ function resources(app) {
 
 /** `/default` costs a cent of the SDK's default asset, `/other` a cent of `otherToken`. */
 export function sellerV2(facilitator, payTo, otherToken) {
-  const server = new x402ResourceServer(new HTTPFacilitatorClient(facilitator.client)).register(network, new ExactEvmServer());
+  const server = new x402ResourceServer(new HTTPFacilitatorClient(facilitator.client)).register(
+    network,
+    new ExactEvmServer(),
+  );
   const { address: asset, ...extra } = otherToken;
   const accepts = { scheme: "exact", network, payTo };
   const app = express();
@@ -76,12 +79,22 @@ export function buyerV2(signer, { tokens = [] } = {}) {
     schemes: [{ network, client: new ExactEvmClient(signer) }],
     spendControls: { allowedAssets: tokens.map((asset) => ({ network, asset })) },
   });
-  return { pay, sent, header, receipt: (response) => decodePaymentResponseHeader(response.headers.get("PAYMENT-RESPONSE")) };
+  return {
+    pay,
+    sent,
+    header,
+    receipt: (response) => decodePaymentResponseHeader(response.headers.get("PAYMENT-RESPONSE")),
+  };
 }
 
 export async function buyerV1(key) {
   const header = "X-PAYMENT";
   const { sent, recordingFetch } = recording(header);
   const pay = wrapFetchWithPayment(recordingFetch, await createSigner(v1Network, key));
-  return { pay, sent, header, receipt: (response) => decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE")) };
+  return {
+    pay,
+    sent,
+    header,
+    receipt: (response) => decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE")),
+  };
 }

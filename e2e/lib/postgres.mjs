@@ -36,13 +36,23 @@ export async function newPostgres() {
     if (user.uid !== undefined) chownSync(base, user.uid, user.gid);
     const data = join(base, "data");
     const options = { ...user, cwd: base, env: { PATH: process.env.PATH, LC_ALL: "C" } };
-    await run(join(binaries, "initdb"), ["-D", data, "-U", "quittance", "--auth=trust", "--encoding=UTF8", "--no-sync"], options);
+    await run(
+      join(binaries, "initdb"),
+      ["-D", data, "-U", "quittance", "--auth=trust", "--encoding=UTF8", "--no-sync"],
+      options,
+    );
 
     const port = await freePort();
     const settings = { listen_addresses: "127.0.0.1", unix_socket_directories: base, fsync: "off" };
     const server = start(
       join(binaries, "postgres"),
-      ["-D", data, "-p", String(port), ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`])],
+      [
+        "-D",
+        data,
+        "-p",
+        String(port),
+        ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
+      ],
       // SIGQUIT: the server takes its children with it.
       { ...options, stdio: "ignore", lastSignal: "SIGQUIT" },
     );

@@ -112,7 +112,10 @@ export function runSuite({ name, fork = false, store = "sqlite", withApiKey = fa
       });
       const { payload } = await new ExactEvmScheme(signer).createPaymentPayload(2, { ...requirements, ...signed });
       const resource = { url: "http://127.0.0.1/direct" };
-      return { requirements, payload: PaymentPayloadV2Schema.parse({ x402Version: 2, resource, accepted: requirements, payload }) };
+      return {
+        requirements,
+        payload: PaymentPayloadV2Schema.parse({ x402Version: 2, resource, accepted: requirements, payload }),
+      };
     }
 
     if (fork) {
@@ -150,7 +153,9 @@ export function runSuite({ name, fork = false, store = "sqlite", withApiKey = fa
     });
 
     it("a v1 buyer pays a v1 seller", async () => {
-      const settled = await pays(shopV1, "/default", await buyerV1(buyer.key), buyer.account.address, { networkName: v1Network });
+      const settled = await pays(shopV1, "/default", await buyerV1(buyer.key), buyer.account.address, {
+        networkName: v1Network,
+      });
       SettleResponseSchema.parse(settled);
     });
 
@@ -224,7 +229,9 @@ export function runSuite({ name, fork = false, store = "sqlite", withApiKey = fa
         title: "someone else's signature",
         reason: "invalid_exact_evm_signature",
         make: () =>
-          payment({ signer: { address: buyer.account.address, signTypedData: (data) => poorBuyer.account.signTypedData(data) } }),
+          payment({
+            signer: { address: buyer.account.address, signTypedData: (data) => poorBuyer.account.signTypedData(data) },
+          }),
       },
       {
         title: "a payer without money",
@@ -304,7 +311,10 @@ export function runSuite({ name, fork = false, store = "sqlite", withApiKey = fa
     if (withApiKey && !isReference) {
       it("a client without the key is kept out", async () => {
         const { requirements, payload } = await payment();
-        await assert.rejects(new HTTPFacilitatorClient({ url: facilitator.url }).verify(payload, requirements), { name: "VerifyError", statusCode: 401 });
+        await assert.rejects(new HTTPFacilitatorClient({ url: facilitator.url }).verify(payload, requirements), {
+          name: "VerifyError",
+          statusCode: 401,
+        });
       });
     }
 
