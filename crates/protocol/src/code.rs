@@ -71,6 +71,10 @@ codes! {
     TokenVersionMismatch = "invalid_exact_evm_token_version_mismatch",
     /// The payer's balance is below the amount.
     InsufficientBalance = "invalid_exact_evm_insufficient_balance",
+    /// The token says that it is paused. Ours: the SDKs call this a failed simulation.
+    TokenPaused = "invalid_exact_evm_token_paused",
+    /// The token says that the payer or the recipient is on its deny list. Ours: the SDKs call this a failed simulation.
+    AccountBlacklisted = "invalid_exact_evm_account_blacklisted",
     /// The exact call settle would send reverts, with no more precise cause found.
     SimulationFailed = "invalid_exact_evm_transaction_simulation_failed",
     /// The transaction was mined and reverted.

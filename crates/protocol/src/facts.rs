@@ -5,6 +5,7 @@
 
 use crate::units::{Network, UnixSeconds};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use std::fmt;
 
 /// The block all facts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,9 @@ impl Erc1271Answer {
 }
 
 /// Outcome of one exact call settle could send.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` leaves the returned bytes out: a contract may send back what it was given, the signature with it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Simulation {
     /// It did not revert within the gas it was given.
     pub success: bool,
@@ -74,6 +77,18 @@ pub struct Simulation {
     pub payer_has_code_after: bool,
     /// The payer's ERC-1271 answer after it, when the call gave it code.
     pub erc1271_after: Option<Erc1271Answer>,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("success", &self.success)
+            .field("gas_used", &self.gas_used)
+            .field("pay_to_balance_after", &self.pay_to_balance_after)
+            .field("payer_has_code_after", &self.payer_has_code_after)
+            .field("erc1271_after", &self.erc1271_after)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The simulated calls, in the order they were proposed; those behind a success did not run.

@@ -7,5 +7,6 @@ pub mod rules;
 pub mod scheme;
 pub mod settlement;
 pub mod signature;
+mod text;
 pub mod units;
 pub mod wire;

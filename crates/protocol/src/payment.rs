@@ -53,7 +53,7 @@ impl Payment {
         if payload.has("permit2Authorization") {
             return unsupported("Permit2 payloads are not served");
         }
-        if payload.has("delegationManager") || payload.has("permissionContext") {
+        if ["delegationManager", "permissionContext", "delegator"].into_iter().any(|key| payload.has(key)) {
             return unsupported("ERC-7710 payloads are not served");
         }
         if transfer_method.is_some_and(|method| method != "eip3009") {
@@ -77,7 +77,9 @@ impl Payment {
 }
 
 /// What the seller asks for.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// `Debug` leaves `extra` out: it may hold a delegation with its signature.
+#[derive(Clone, PartialEq)]
 pub struct Requirement {
     /// Chain to pay on.
     pub network: Network,
@@ -95,6 +97,20 @@ pub struct Requirement {
     pub transfer_method: Option<String>,
     /// `extra` as it came, for the payee check.
     pub extra: Option<Value>,
+}
+
+impl fmt::Debug for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requirement")
+            .field("network", &self.network)
+            .field("asset", &self.asset)
+            .field("pay_to", &self.pay_to)
+            .field("amount", &self.amount)
+            .field("domain_name", &self.domain_name)
+            .field("domain_version", &self.domain_version)
+            .field("transfer_method", &self.transfer_method)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Requirement {

@@ -152,7 +152,8 @@ impl Ecdsa {
         }
     }
 
-    /// The address whose key signed `digest`; `None` when no key did.
+    /// The address whose key signed `digest`; `None` when no key did, when `v` is none of 0, 1, 27 and 28, and for a
+    /// high `s`, which the curve library refuses as well.
     pub fn recover(&self, digest: B256) -> Option<Address> {
         let recovery = RecoveryId::from_byte(self.legacy_v()? - 27)?;
         let signature = EcdsaSignature::from_scalars(self.r.0, self.s.0).ok()?;

@@ -13,7 +13,9 @@ use crate::{
     code::Code,
     facts::ChainFacts,
     payment::{fingerprint, replay_key},
-    scheme::exact_eip3009::{Call, declared_domain},
+    scheme::exact_eip3009::{
+        Call, EXACT_PERMIT2_PROXY, MULTICALL3, PERMIT2, UPTO_PERMIT2_PROXY, declared_domain,
+    },
     settlement::NewPayment,
     units::UnixSeconds,
     wire::{Refusal, Request},
@@ -21,6 +23,8 @@ use crate::{
 use alloy_primitives::{Address, Bytes};
 
 pub use transfer::revert_text;
+
+const SHARED_CONTRACTS: [Address; 4] = [PERMIT2, EXACT_PERMIT2_PROXY, UPTO_PERMIT2_PROXY, MULTICALL3];
 
 /// What the operator decides about the rules.
 #[derive(Clone, Debug)]
@@ -33,7 +37,7 @@ pub struct Policy {
     pub gas_per_settlement_max: u64,
     /// ERC-6492 factories that may be called.
     pub wallet_factories: Vec<Address>,
-    /// Addresses that can never be payers: our signers, Permit2 and its proxies.
+    /// Addresses that can never be payers, beside the shared contracts (Permit2, its proxies, Multicall3): our signers.
     pub forbidden_payers: Vec<Address>,
 }
 
@@ -77,10 +81,12 @@ pub fn check_offline(request: &Request, policy: &Policy, now: UnixSeconds) -> Re
             "paymentRequirements.extra.name and .version must name the token's EIP-712 domain",
         ));
     }
-    if policy.forbidden_payers.contains(&payment.authorization.from) {
+    let from = payment.authorization.from;
+    // Whatever the policy lists: the shared contracts that act for others must never be made to pay.
+    if policy.forbidden_payers.contains(&from) || SHARED_CONTRACTS.contains(&from) {
         return Err(Refusal::new(
             Code::InvalidPayload,
-            "paymentPayload.payload.authorization.from is an address of the facilitator or of Permit2",
+            "paymentPayload.payload.authorization.from is an address of the facilitator or a contract shared by many",
         ));
     }
     value::recipient(&payment.authorization, requirement)?;
@@ -100,6 +106,10 @@ pub fn check(
     check_offline(request, policy, now)?;
     let Request { payment, requirement, .. } = request;
     let a = &payment.authorization;
+    if facts.block.network != requirement.network {
+        // Cannot happen with facts read for this request; if it does, they prove nothing about it.
+        return Err(Refusal::new(Code::InvalidNetwork, "the chain that was read is not the one to pay on"));
+    }
     window::before(a, policy, facts.block.timestamp)?;
     window::after(a, facts.block.timestamp)?;
     canonical::low_s(payment, facts.payer_code)?;

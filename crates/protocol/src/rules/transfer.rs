@@ -6,9 +6,10 @@ use crate::{
     facts::{ChainFacts, Erc1271Answer, Simulation},
     payment::Authorization,
     scheme::exact_eip3009::{Call, deployable, deploying_calls, direct_calls, gas_limit},
+    text::printable,
     wire::{Refusal, Request},
 };
-use alloy_primitives::U256;
+use alloy_primitives::{U256, hex};
 use alloy_sol_types::{Revert, SolError};
 
 pub(super) fn affordable(a: &Authorization, facts: &ChainFacts) -> Result<(), Refusal> {
@@ -38,7 +39,7 @@ pub(super) fn executes(
         None => (direct_calls(&request.payment, asset), &facts.direct),
     };
     let Some((call, simulation)) = calls.into_iter().zip(simulations).find(|(_, s)| s.success) else {
-        return Err(diagnose(request, facts, simulations.first()));
+        return Err(diagnose(request, facts, simulations));
     };
     if wrapper.is_some() {
         deployed(simulation)?;
@@ -88,46 +89,59 @@ fn moves_exactly(request: &Request, facts: &ChainFacts, simulation: &Simulation)
     ))
 }
 
-fn diagnose(request: &Request, facts: &ChainFacts, simulation: Option<&Simulation>) -> Refusal {
-    if let Err(refusal) =
-        domain::compare(&request.requirement, facts.token_name.as_ref(), facts.token_version.as_ref())
-    {
-        // Without a readable domain separator, name() and version() are the best explanation of a failed transfer.
-        if facts.domain_separator.is_none() && facts.eip5267.is_none() {
-            return refusal;
-        }
+fn diagnose(request: &Request, facts: &ChainFacts, simulations: &[Simulation]) -> Refusal {
+    if let Err(refusal) = domain::explains(&request.requirement, facts) {
+        return refusal;
     }
-    let text = simulation.map(|s| revert_text(&s.return_data)).unwrap_or_default();
-    let code = if text.contains("insufficient balance") || text.contains("exceeds balance") {
-        Code::InsufficientBalance
-    } else {
-        Code::SimulationFailed
+    // A deployment hides the token's words behind Multicall3's; the transfer alone, tried beside it, still says them.
+    let texts: Vec<String> = simulations
+        .iter()
+        .chain(&facts.direct)
+        .map(|simulation| revert_text(&simulation.return_data))
+        .filter(|text| !text.is_empty())
+        .collect();
+    let told = texts.iter().find_map(|text| cause(text).map(|code| (code, text)));
+    let (code, text) = match (told, texts.first()) {
+        (Some((code, text)), _) => (code, text.as_str()),
+        (None, Some(text)) => (Code::SimulationFailed, text.as_str()),
+        (None, None) => (Code::SimulationFailed, "without a reason"),
     };
-    let message = match text.as_str() {
-        "" => "the transfer reverts in simulation without a reason".to_owned(),
-        text => format!("the transfer reverts in simulation: {text}"),
-    };
-    Refusal::new(code, message)
+    Refusal::new(code, format!("the transfer reverts in simulation: {text}"))
 }
 
-/// The text of `Error(string)`, cleaned for people: printable, at most 200 characters, no URL. Other revert data is named
-/// by its selector.
+/// The causes tokens name in words of their own that no fact shows.
+fn cause(revert_text: &str) -> Option<Code> {
+    // OpenZeppelin 5's EnforcedPause() and ERC20InsufficientBalance(address,uint256,uint256).
+    const ENFORCED_PAUSE: &str = "error 0xd93c0665";
+    const ERC20_INSUFFICIENT_BALANCE: &str = "error 0xe450d38c";
+    let text = revert_text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if text == ENFORCED_PAUSE || says(&["paused"]) {
+        Some(Code::TokenPaused)
+    } else if says(&["blacklisted", "blocklisted", "denylisted"]) {
+        Some(Code::AccountBlacklisted)
+    } else if text == ERC20_INSUFFICIENT_BALANCE || says(&["insufficient balance", "exceeds balance"]) {
+        Some(Code::InsufficientBalance)
+    } else {
+        None
+    }
+}
+
+/// The text of `Error(string)`, cleaned for people (`text::printable`) and at most 200 characters long. Other revert data
+/// is named by its selector.
+///
+/// Read leniently: the facts hold only the beginning of long revert data, and half a reason is better than none.
 pub fn revert_text(data: &[u8]) -> String {
     const CHARACTERS_MAX: usize = 200;
-    if data.len() < 4 {
-        return String::new();
-    }
-    let Ok(revert) = Revert::abi_decode(data) else {
-        return format!("error {}", alloy_primitives::hex::encode_prefixed(&data[..4]));
+    let Some((selector, rest)) = data.split_at_checked(4) else { return String::new() };
+    let reason = || {
+        let (head, text) = rest.split_at_checked(64)?;
+        let offset = U256::from_be_slice(&head[..32]);
+        let length = U256::from_be_slice(&head[32..]).saturating_to::<usize>().min(text.len());
+        (offset == U256::from(32)).then(|| String::from_utf8_lossy(&text[..length]))
     };
-    revert
-        .reason
-        .split_whitespace()
-        .map(|word| if word.contains("://") { "(url)" } else { word })
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(CHARACTERS_MAX)
-        .collect()
+    match reason() {
+        Some(reason) if selector == Revert::SELECTOR => printable(&reason, CHARACTERS_MAX),
+        _ => format!("error {}", hex::encode_prefixed(selector)),
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_primitives::Address;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// An answer that says no. A value, not an error: the payment was understood and judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,9 @@ pub struct Served {
 }
 
 /// A request understood, not yet believed.
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows neither the signature nor the URL, which may carry a token of the buyer.
+#[derive(Clone)]
 pub struct Request {
     /// Protocol version.
     pub version: Version,
@@ -65,6 +67,16 @@ pub struct Request {
     pub resource: Option<String>,
     /// `extensions["payment-identifier"].info.id`.
     pub payment_identifier: Option<String>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("version", &self.version)
+            .field("payment", &self.payment)
+            .field("requirement", &self.requirement)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What an answer repeats from the request, read leniently so that even a refusal of a broken request carries it.
@@ -96,6 +108,7 @@ impl Echo {
         let payer = [
             "/paymentPayload/payload/authorization/from",
             "/paymentPayload/payload/permit2Authorization/from",
+            "/paymentPayload/payload/delegator",
         ]
         .into_iter()
         .find_map(text)
