@@ -37,7 +37,7 @@ async function startAnvil(args) {
       if (output.length < 20_000) output += text;
     });
   }
-  const port = await waitFor("Anvil's port", () => /Listening on 127\.0\.0\.1:(\d+)/.exec(output)?.[1], {
+  const port = await waitFor("Anvil's port", () => /Listening on 127\.0\.0\.1:(\d+)\s/.exec(output)?.[1], {
     handle: anvil,
   });
   const rpc = `http://127.0.0.1:${port}`;
