@@ -1,7 +1,7 @@
 //! Everything `/verify` needs, at one block, in one `eth_call` (docs/ARCHITECTURE.md, "Facts").
 
 use crate::{RpcFault, pool::RpcPool};
-use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use alloy_primitives::{Address, B256, Bytes, U64, U256, hex};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use quittance_protocol::{
     facts::{Block, ChainFacts, Erc1271Answer, PayerCode, Simulation},
@@ -114,7 +114,7 @@ async fn read_at(
 ) -> Result<Reading, RpcFault> {
     let mut data = CREATION_CODE.to_vec();
     data.extend((probes.to_vec(), lanes.to_vec()).abi_encode_params());
-    let mut transaction = json!({ "data": Bytes::from(data) });
+    let mut transaction = json!({ "data": Bytes::from(data), "gas": U64::from(gas(probes)) });
     if let (Some(lane), Some(object)) = (lanes.first(), transaction.as_object_mut()) {
         // Tokens may look at who pays for gas.
         object.insert("from".into(), json!(lane));
@@ -135,6 +135,19 @@ async fn read_at(
     let facts = facts(at, &direct, simulations(&direct, probe.candidates.len())?, deploying)?;
     debug_assert_eq!(probe.payer, request.payment.authorization.from);
     Ok(Reading { facts, lane_balances: block.laneBalances })
+}
+
+/// Gas that lets every question and every simulation use its whole cap: a hungry contract then fails by its own hunger, not
+/// by ours. Measured costs of the lens itself, rounded up.
+fn gas(probes: &[Probe]) -> u64 {
+    const LENS: u64 = 2_000_000;
+    const PROBE: u64 = 4_000_000;
+    probes.iter().fold(LENS, |sum, probe| {
+        let cap = u64::try_from(probe.gasMax).unwrap_or(u64::MAX);
+        // One question before, one after a deployment, and each candidate; 1/64 stays behind at every level.
+        let runs = u64::try_from(probe.candidates.len()).unwrap_or(u64::MAX).saturating_add(2);
+        sum.saturating_add(PROBE).saturating_add(cap.saturating_add(cap / 16).saturating_mul(runs))
+    })
 }
 
 fn block_of(network: Network, block: &BlockFacts) -> Result<Block, RpcFault> {

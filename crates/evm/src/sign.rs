@@ -2,8 +2,8 @@
 
 use crate::fees::Fees;
 use alloy::{
-    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
-    eips::eip2718::Encodable2718,
+    consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
+    eips::eip2718::{Decodable2718, Encodable2718},
     network::TxSignerSync,
     signers::local::PrivateKeySigner,
 };
@@ -85,4 +85,27 @@ impl LaneSigner {
         let envelope: TxEnvelope = transaction.into_signed(signature).into();
         Ok(SignedTransaction { raw: envelope.encoded_2718().into(), hash: *envelope.tx_hash() })
     }
+}
+
+/// What a signed transaction of ours calls.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedCall {
+    /// Target.
+    pub to: Address,
+    /// Calldata.
+    pub data: Bytes,
+    /// Gas limit.
+    pub gas_limit: u64,
+}
+
+impl fmt::Debug for SignedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignedCall").field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+/// Reads the call back from stored bytes, to sign it again under another nonce or fee.
+pub fn call_of(raw: &Bytes) -> Option<SignedCall> {
+    let envelope = TxEnvelope::decode_2718(&mut raw.as_ref()).ok()?;
+    Some(SignedCall { to: envelope.to()?, data: envelope.input().clone(), gas_limit: envelope.gas_limit() })
 }

@@ -1,1 +1,20 @@
-//! The x402 facilitator: library and the quittance binary.
+//! The x402 facilitator: verify, settle, supported.
+//!
+//! From a request to money: [`http`] → `verify` / `settle` → rules (`quittance_protocol::rules`) on facts
+//! (`quittance_evm::lens`) → the store → the lane's keeper. See docs/ARCHITECTURE.md.
+
+mod answer;
+pub mod cli;
+mod clock;
+pub mod config;
+mod facilitator;
+mod fault;
+mod http;
+mod idempotency;
+mod lane;
+mod network;
+mod preflight;
+pub mod server;
+mod settle;
+mod telemetry;
+mod verify;

@@ -174,7 +174,9 @@ dialect!(
     Postgres,
     sqlx::postgres::PgRow,
     crate::sql::POSTGRES,
-    write: "BEGIN",
+    // What the server's default is must not matter: after waiting for a lock, the next statement has to see what
+    // the last holder committed.
+    write: "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE",
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 );
 // IMMEDIATE takes the write lock at once: a transaction that reads first and writes later would fail on the upgrade.

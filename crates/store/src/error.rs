@@ -67,6 +67,11 @@ pub struct DatabaseFault {
 }
 
 impl DatabaseFault {
+    /// Our own patience ran out: nothing says whether the statement ran.
+    pub(crate) fn silence() -> Self {
+        Self::plain("the database did not answer in time")
+    }
+
     fn plain(what: &'static str) -> Self {
         Self { what, code: None, constraint: None, io: None }
     }

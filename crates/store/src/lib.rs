@@ -126,6 +126,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// mined payments whose slots are all closed.
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError>;
 
+    /// Every attempt ever signed for a payment, in all its slots, oldest first.
+    async fn attempts(&self, id: SettlementId) -> Result<Vec<Attempt>, StoreError>;
+
     // ---- handing out the outcome once (interface.md, "One payment, one grant") ----
 
     /// Tries to become the one request that may answer for this payment; holds for `ttl` in database time.

@@ -4,16 +4,20 @@ use sqlx::{
     ConnectOptions, Connection, Postgres,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use std::{str::FromStr, time::Duration};
+use std::{io, str::FromStr, time::Duration};
 use url::Url;
 
-use crate::{StoreError, store::SqlStore};
+use crate::{StoreError, error::DatabaseFault, store::SqlStore};
 
 /// Connections of one process. Several replicas share the server's limit (100 unless configured).
 const CONNECTIONS_MAX: u32 = 10;
 
 /// How long a caller waits for a connection before it is told that the store is unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection that comes back may take to answer; one that a vanished server left behind never does, and
+/// would keep its place in the pool until the kernel gives up a quarter of an hour later.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection that rested longer than this is tried before it is used: the server may have restarted. A busy one is
 /// not, because the try is a round trip and a reservation is only one itself.
@@ -48,7 +52,10 @@ impl SqlStore<Postgres> {
 
         // Migrations run on a connection of their own, because waiting for another process to finish them, or a
         // long one, must not be cut short.
-        let mut migrating = options.clone().options([("lock_timeout", "60000")]).connect().await?;
+        let connecting = options.clone().options([("lock_timeout", "60000")]);
+        let mut migrating = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting.connect())
+            .await
+            .map_err(|_| StoreError::Unavailable(DatabaseFault::silence()))??;
         sqlx::migrate!("../../migrations/postgres").run(&mut migrating).await?;
         migrating.close().await?;
 
@@ -70,6 +77,14 @@ impl SqlStore<Postgres> {
                     Ok(true)
                 })
             })
+            .after_release(|connection, _| {
+                Box::pin(async move {
+                    match tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await {
+                        Ok(answer) => answer.map(|()| true),
+                        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+                    }
+                })
+            })
             .connect_with(bounded)
             .await?;
         Ok(Self { readers: pool.clone(), writers: pool, _only_process: None })
@@ -87,5 +102,7 @@ fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
         .application_name("quittance")
         // A commit that has returned must survive a crash, whatever the server's default is.
         .options([("synchronous_commit", "on")])
+        // Stricter levels answer a lost race with an error instead of with the winner.
+        .options([("default_transaction_isolation", "read committed")])
         .disable_statement_logging())
 }

@@ -34,6 +34,7 @@ pub struct Statements {
     pub(crate) open_slots: &'static str,
     pub(crate) open_attempts: &'static str,
     pub(crate) open_payments: &'static str,
+    pub(crate) payment_attempts: &'static str,
     pub(crate) take_answer: &'static str,
     pub(crate) release_answer: &'static str,
     pub(crate) bind_key: &'static str,
@@ -106,6 +107,10 @@ macro_rules! statements {
                  a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms \
                  FROM slots s JOIN attempts a ON a.slot_id = s.id \
                  WHERE s.network = $1 AND s.outcome IS NULL ORDER BY a.slot_id, a.sequence",
+            payment_attempts: "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
+                 a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms \
+                 FROM slots s JOIN attempts a ON a.slot_id = s.id \
+                 WHERE s.payment_id = $1 ORDER BY a.slot_id, a.sequence",
             open_payments: concat!(
                 "SELECT ", payment_columns!(), " FROM payments ",
                 "WHERE network = $1 AND status IN ('signed', 'mined') UNION ",

@@ -6,18 +6,23 @@ use quittance_protocol::{
     units::{LaneNonce, Network, UnixSeconds},
 };
 use sqlx::{Pool, SqlSafeStr, SqlStr, Transaction};
-use std::{collections::HashMap, fmt, fs::File, time::Duration};
+use std::{collections::HashMap, fmt, fs::File, future::Future, time::Duration};
 use uuid::Uuid;
 
 use crate::{
     SignWith, Store, StoreError,
     driver::{Bind, Dialect, assembled, binds},
+    error::DatabaseFault,
     model::{
         Attempt, AttemptKind, HolderId, IdempotencyKey, KeyBinding, LaneId, LastAnswer, NewAttempt, OpenSlot,
         OpenWork, Payment, PaymentFilter, Reserve, SettlementId, SignedSlot, SlotId, SlotOutcome,
     },
     rows::{self, Table, hex},
+    sql::Statements,
 };
+
+/// How long a statement may take by our own clock; longer than the database itself allows it.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// How often a reservation looks again because the holder of its key was just leaving.
 const RESERVE_ROUNDS: usize = 4;
@@ -45,35 +50,48 @@ impl<D: Dialect> fmt::Debug for SqlStore<D> {
 
 impl<D: Dialect> SqlStore<D> {
     /// One reading statement.
-    async fn read(&self, sql: impl SqlSafeStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
-        let sql = sql.into_sql_str();
+    async fn read(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
         let mut connection = self.readers.acquire().await?;
-        Ok(D::rows(&mut connection, sql, binds).await?)
+        bounded(D::rows(&mut connection, sql, binds)).await
     }
 
     /// One writing statement that returns rows; its own transaction.
     async fn write(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
         let mut connection = self.writers.acquire().await?;
-        Ok(D::rows(&mut connection, sql, binds).await?)
+        bounded(D::rows(&mut connection, sql, binds)).await
     }
 
     /// One writing statement; its own transaction.
     pub(crate) async fn execute(&self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
         let mut connection = self.writers.acquire().await?;
-        Ok(D::execute(&mut connection, sql.into_sql_str(), binds).await?)
+        bounded(D::execute(&mut connection, sql.into_sql_str(), binds)).await
     }
 
+    /// A transaction that writes.
     async fn begin(&self) -> Result<Tx<D>, StoreError> {
-        Ok(Tx(self.writers.begin_with(D::BEGIN_WRITE).await?))
+        Ok(Tx(bounded(self.writers.begin_with(D::BEGIN_WRITE)).await?))
+    }
+
+    /// A transaction whose reads all see one state.
+    async fn snapshot(&self) -> Result<Tx<D>, StoreError> {
+        Ok(Tx(bounded(self.readers.begin_with(D::BEGIN_SNAPSHOT)).await?))
     }
 }
 
-/// A writing transaction. Dropped without `commit`, it leaves nothing behind.
+/// The driver itself waits for ever for a server that has vanished from the network.
+async fn bounded<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(StoreError::Unavailable(DatabaseFault::silence())),
+    }
+}
+
+/// A transaction. Dropped without `commit`, it leaves nothing behind.
 struct Tx<D: Dialect>(Transaction<'static, D>);
 
 impl<D: Dialect> Tx<D> {
     async fn rows(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
-        Ok(D::rows(&mut self.0, sql.into_sql_str(), binds).await?)
+        bounded(D::rows(&mut self.0, sql.into_sql_str(), binds)).await
     }
 
     async fn transition(
@@ -84,7 +102,7 @@ impl<D: Dialect> Tx<D> {
         evidence: &Evidence,
     ) -> Result<Option<Payment>, StoreError> {
         let (sql, binds) = transition::<D>(id, version, event, evidence)?;
-        let rows = D::rows(&mut self.0, sql, binds).await?;
+        let rows = bounded(D::rows(&mut self.0, sql, binds)).await?;
         rows.first().map(rows::payment).transpose()
     }
 
@@ -137,7 +155,7 @@ impl<D: Dialect> Tx<D> {
     }
 
     async fn commit(self) -> Result<(), StoreError> {
-        Ok(self.0.commit().await?)
+        bounded(self.0.commit()).await
     }
 }
 
@@ -171,7 +189,7 @@ fn key_binds(key: &ReplayKey) -> Result<Vec<Bind>, StoreError> {
 #[async_trait::async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
-        self.read(D::SQL.ping, binds![]).await.map(drop)
+        self.read(D::SQL.ping.into_sql_str(), binds![]).await.map(drop)
     }
 
     async fn reserve(
@@ -200,7 +218,7 @@ impl<D: Dialect> Store for SqlStore<D> {
             if let Some(row) = inserted.first() {
                 return Ok(Reserve::Fresh(rows::payment(row)?));
             }
-            let found = self.read(D::SQL.lookup, key_binds(&payment.key)?).await?;
+            let found = self.read(D::SQL.lookup.into_sql_str(), key_binds(&payment.key)?).await?;
             let Some(row) = found.first() else { continue };
             let holder = rows::payment(row)?;
             let outlived = Table("payments").int(row, "expires_at")? <= rows::present(now);
@@ -219,12 +237,12 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError> {
-        let rows = self.read(D::SQL.lookup, key_binds(key)?).await?;
+        let rows = self.read(D::SQL.lookup.into_sql_str(), key_binds(key)?).await?;
         rows.first().map(rows::payment).transpose()
     }
 
     async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError> {
-        let rows = self.read(D::SQL.payment, binds![id.to_string()]).await?;
+        let rows = self.read(D::SQL.payment.into_sql_str(), binds![id.to_string()]).await?;
         rows.first().map(rows::payment).transpose()
     }
 
@@ -236,7 +254,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         binds.extend(filter.auth_nonce.map(|nonce| Bind::from(hex(nonce.0))));
         binds.extend(filter.status.map(|status| Bind::from(status.as_str())));
         binds.push(Bind::from(i64::from(limit)));
-        let rows = self.read(assembled_find(filter), binds).await?;
+        let rows = self.read(assembled(Statements::find(filter)), binds).await?;
         rows.iter().map(rows::payment).collect()
     }
 
@@ -355,7 +373,7 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError> {
         let chain_id = rows::chain_id(network)?;
         // One snapshot for all three, so that no slot closes between the reading of it and of its attempts.
-        let mut tx = Tx::<D>(self.readers.begin_with(D::BEGIN_SNAPSHOT).await?);
+        let mut tx = self.snapshot().await?;
         let slot_rows = tx.rows(D::SQL.open_slots, binds![chain_id]).await?;
         let attempt_rows = tx.rows(D::SQL.open_attempts, binds![chain_id]).await?;
         let payment_rows = tx.rows(D::SQL.open_payments, binds![chain_id]).await?;
@@ -395,6 +413,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         Ok(OpenWork { slots, orphans })
     }
 
+    async fn attempts(&self, id: SettlementId) -> Result<Vec<Attempt>, StoreError> {
+        let rows = self.read(D::SQL.payment_attempts.into_sql_str(), binds![id.to_string()]).await?;
+        rows.iter().map(rows::attempt).collect()
+    }
+
     async fn take_answer(
         &self,
         id: SettlementId,
@@ -426,7 +449,8 @@ impl<D: Dialect> Store for SqlStore<D> {
         if self.execute(D::SQL.bind_key, binds).await? == 1 {
             return Ok(KeyBinding::First);
         }
-        let rows = self.read(D::SQL.read_key, binds![key.scope.as_str(), key.key.as_str()]).await?;
+        let rows =
+            self.read(D::SQL.read_key.into_sql_str(), binds![key.scope.as_str(), key.key.as_str()]).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let (bound_to, answer) = rows::key_binding(row)?;
         Ok(if bound_to == *fingerprint { KeyBinding::Same(answer) } else { KeyBinding::Other })
@@ -447,8 +471,4 @@ impl<D: Dialect> Store for SqlStore<D> {
         let rows = self.write(D::SQL.take_keeper.into_sql_str(), binds).await?;
         rows.first().map(|row| Table("keepers").int(row, "epoch")).transpose()
     }
-}
-
-fn assembled_find(filter: &PaymentFilter) -> SqlStr {
-    assembled(crate::sql::Statements::find(filter))
 }

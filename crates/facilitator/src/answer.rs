@@ -1,0 +1,131 @@
+//! Handing out an outcome once: the lease one caller holds on a payment's answer, and how it ends.
+//!
+//! The lease ends as "answered" only when the bytes of the answer reached the socket. It ends as "nothing said" when the
+//! caller was gone, so that the next call gets the answer. If the process dies, the lease lapses in database time.
+
+use crate::{facilitator::Facilitator, fault::Fault};
+use quittance_store::model::{HolderId, LastAnswer, SettlementId};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Time a lease holds without renewal; after a crash, the next caller waits at most this long.
+const TTL: Duration = Duration::from_secs(9);
+/// A held lease is renewed this often.
+const RENEW_EVERY: Duration = Duration::from_secs(3);
+
+/// One request's claim on the answer of one payment. Dropping it gives the claim back with nothing said.
+pub(crate) struct AnswerLease {
+    facilitator: Arc<Facilitator>,
+    id: SettlementId,
+    holder: HolderId,
+    held_since: Option<Instant>,
+}
+
+impl fmt::Debug for AnswerLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerLease")
+            .field("id", &self.id)
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AnswerLease {
+    pub(crate) fn new(facilitator: &Arc<Facilitator>, id: SettlementId) -> Self {
+        Self { facilitator: facilitator.clone(), id, holder: HolderId(Uuid::new_v4()), held_since: None }
+    }
+
+    /// Takes or renews. `false`: another caller holds it.
+    pub(crate) async fn hold(&mut self) -> Result<bool, Fault> {
+        if self.held_since.is_some_and(|since| since.elapsed() < RENEW_EVERY) {
+            return Ok(true);
+        }
+        #[allow(clippy::disallowed_methods)] // age of our own claim, an edge
+        let asked = Instant::now();
+        let held = self.facilitator.store.take_answer(self.id, self.holder, TTL).await?;
+        self.held_since = held.then_some(asked);
+        Ok(held)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held_since.is_some()
+    }
+
+    /// Ends the lease. `answered`: what reached the caller, or `None`.
+    fn end(&mut self, answered: Option<LastAnswer>) {
+        if self.held_since.take().is_none() {
+            return;
+        }
+        let (facilitator, id, holder) = (self.facilitator.clone(), self.id, self.holder);
+        let network_moved = facilitator.clone();
+        self.facilitator.tasks.spawn(async move {
+            if let Err(fault) = facilitator.store.release_answer(id, holder, answered).await {
+                // The lease then lapses by itself; until then the next caller waits.
+                tracing::warn!(settlement_id = %id, %fault, "an answer lease could not be released");
+            }
+            for service in network_moved.networks.values() {
+                service.announce();
+            }
+        });
+    }
+}
+
+impl Drop for AnswerLease {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+/// An answer on its way to the socket: says what was said when it arrived, and nothing when it did not.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    lease: AnswerLease,
+    says: LastAnswer,
+}
+
+impl Delivery {
+    pub(crate) fn new(lease: AnswerLease, says: LastAnswer) -> Self {
+        Self { lease, says }
+    }
+
+    /// The bytes reached the socket of a caller that is still there.
+    fn arrived(mut self) {
+        self.lease.end(Some(self.says));
+    }
+}
+
+/// Answers handed to one connection and not yet flushed to its socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox(Arc<Mutex<Vec<Delivery>>>);
+
+impl Outbox {
+    /// The connection took the answer's bytes into its buffer.
+    pub(crate) fn push(&self, delivery: Delivery) {
+        self.lock().push(delivery);
+    }
+
+    /// Everything buffered was written.
+    pub(crate) fn flushed(&self) {
+        for delivery in self.lock().drain(..) {
+            delivery.arrived();
+        }
+    }
+
+    /// The connection ended, or the caller had closed it: whatever was not flushed was not said.
+    pub(crate) fn lost(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Delivery>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

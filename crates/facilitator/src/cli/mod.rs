@@ -1,0 +1,55 @@
+//! The command line. Results go to stdout, everything else to stderr.
+
+mod check;
+mod demo;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
+
+/// x402 facilitator: tells sellers whether a signed stablecoin payment is good, and moves the money.
+#[derive(Debug, Parser)]
+#[command(name = "quittance", version = VERSION, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Version and commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("QUITTANCE_GIT_COMMIT"), ")");
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the facilitator.
+    Serve(ConfigFile),
+    /// Check a configuration: store, RPC endpoints, contracts, signers.
+    Check(ConfigFile),
+    /// No configuration needed: start a local chain and the facilitator on it, and make real payments.
+    Demo {
+        /// Exit when the payments are made: 0 if all went as expected, else 1.
+        #[arg(long)]
+        once: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ConfigFile {
+    /// Configuration file; else $QUITTANCE_CONFIG, else ./quittance.toml.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Cli {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        crate::telemetry::start();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Serve(file) => serve::run(file.config.as_deref()).await,
+                Command::Check(file) => check::run(file.config.as_deref()).await,
+                Command::Demo { once } => demo::run(once).await,
+            }
+        })
+    }
+}

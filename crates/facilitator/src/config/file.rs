@@ -1,0 +1,223 @@
+//! The shape of the TOML file, and the step from text to meaning.
+
+use super::{ConfigError, ServerSettings, Settings, networks, secret};
+use alloy_primitives::U256;
+use quittance_protocol::units::parse_decimal_u256;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use std::{net::SocketAddr, time::Duration};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    server: Server,
+    store: Store,
+    replay: Replay,
+    policy: Policy,
+    settle: Settle,
+    payee: Payee,
+    #[serde(default)]
+    networks: Vec<networks::Network>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Server {
+    listen: String,
+    operator_listen: String,
+    body_bytes_max: usize,
+    request_timeout_ms: u64,
+    cors_origins: Vec<String>,
+    api_keys: Vec<String>,
+    public: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Store {
+    url: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replay {
+    reserve_on_verify: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Policy {
+    validity_margin_seconds: u64,
+    authorization_lifetime_seconds_max: u64,
+    gas_per_settlement_max: u64,
+    #[serde(deserialize_with = "wei")]
+    fee_per_settlement_wei_max: U256,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settle {
+    wait_seconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)] // read so that a mistyped key is an error; used when the check is on
+struct Payee {
+    mode: String,
+    registry_allow_private_hosts: bool,
+    ipfs_gateway: String,
+    #[serde(default)]
+    registries: Vec<Registry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Registry {
+    id: String,
+    #[serde(default)]
+    rpc_urls: Vec<String>,
+}
+
+/// Wei do not fit TOML's integers, so they are a string; the environment turns digits into a number.
+fn wei<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Wei {
+        Text(String),
+        Number(u64),
+    }
+    match Wei::deserialize(deserializer)? {
+        Wei::Number(number) => Ok(U256::from(number)),
+        Wei::Text(text) => {
+            parse_decimal_u256(&text).ok_or_else(|| D::Error::custom("must be a decimal number of wei"))
+        }
+    }
+}
+
+/// A figment error without the value that caused it: the value can be secret.
+pub(super) fn describe(error: &figment::Error) -> String {
+    use figment::error::Kind;
+    let what = match &error.kind {
+        Kind::UnknownField(field, known) => {
+            format!("unknown key {field:?}, expected one of {}", known.join(", "))
+        }
+        Kind::MissingField(field) => format!("missing key {field:?}"),
+        Kind::InvalidType(_, expected) => format!("must be {expected}"),
+        Kind::Message(message) => message.clone(),
+        _ => "cannot be read".to_owned(),
+    };
+    match error.path.join(".") {
+        path if path.is_empty() => what,
+        path => format!("{path}: {what}"),
+    }
+}
+
+impl File {
+    pub(super) fn understand(self) -> Result<Settings, ConfigError> {
+        let server = self.server.understand()?;
+        let settle_wait = Duration::from_secs(positive("settle.wait_seconds", self.settle.wait_seconds)?);
+        if settle_wait >= server.request_timeout {
+            return Err(ConfigError::value(
+                "settle.wait_seconds",
+                "must be shorter than server.request_timeout_ms, or no caller would ever see settlement_pending",
+            ));
+        }
+        match self.payee.mode.as_str() {
+            "off" => {}
+            "report" | "refuse-mismatch" => {
+                return Err(ConfigError::value(
+                    "payee.mode",
+                    "this version has no payee check; only \"off\" is possible",
+                ));
+            }
+            _ => {
+                return Err(ConfigError::value(
+                    "payee.mode",
+                    "must be \"off\", \"report\" or \"refuse-mismatch\"",
+                ));
+            }
+        }
+        const GAS_OF_A_TRANSFER: u64 = 100_000;
+        if self.policy.gas_per_settlement_max < GAS_OF_A_TRANSFER {
+            return Err(ConfigError::value(
+                "policy.gas_per_settlement_max",
+                "must be at least 100000, or no transfer would fit",
+            ));
+        }
+        let fee_max = self.policy.fee_per_settlement_wei_max;
+        Ok(Settings {
+            server,
+            store_url: secret::resolve_or_literal("store.url", &self.store.url)?,
+            reserve_on_verify: self.replay.reserve_on_verify,
+            validity_margin_seconds: self.policy.validity_margin_seconds,
+            authorization_lifetime_seconds_max: self.policy.authorization_lifetime_seconds_max,
+            gas_per_settlement_max: self.policy.gas_per_settlement_max,
+            fee_per_settlement_wei_max: (!fee_max.is_zero()).then_some(fee_max),
+            settle_wait,
+            networks: networks::understand(self.networks)?,
+        })
+    }
+}
+
+impl Server {
+    fn understand(self) -> Result<ServerSettings, ConfigError> {
+        let listen = address("server.listen", &self.listen)?;
+        let operator_listen = match self.operator_listen.as_str() {
+            "" => None,
+            text => Some(address("server.operator_listen", text)?),
+        };
+        if !listen.ip().is_loopback() && self.api_keys.is_empty() && !self.public {
+            return Err(ConfigError::value(
+                "server.listen",
+                "is not a loopback address: set server.api_keys, or say server.public = true",
+            ));
+        }
+        if self.body_bytes_max < 1024 {
+            return Err(ConfigError::value("server.body_bytes_max", "must be at least 1024 bytes"));
+        }
+        let cors_origins = self
+            .cors_origins
+            .iter()
+            .map(|origin| {
+                let bare =
+                    url::Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
+                match origin.parse() {
+                    Ok(value) if bare => Ok(value),
+                    _ => Err(ConfigError::value(
+                        "server.cors_origins",
+                        "each must be a bare origin like https://example.com",
+                    )),
+                }
+            })
+            .collect::<Result<_, _>>()?;
+        let api_keys = self
+            .api_keys
+            .iter()
+            .enumerate()
+            .map(|(i, reference)| secret::resolve(&format!("server.api_keys[{i}]"), reference))
+            .collect::<Result<_, _>>()?;
+        Ok(ServerSettings {
+            listen,
+            operator_listen,
+            body_bytes_max: self.body_bytes_max,
+            request_timeout: Duration::from_millis(positive(
+                "server.request_timeout_ms",
+                self.request_timeout_ms,
+            )?),
+            cors_origins,
+            api_keys,
+        })
+    }
+}
+
+fn positive(key: &str, value: u64) -> Result<u64, ConfigError> {
+    if value == 0 {
+        return Err(ConfigError::value(key, "must be more than 0"));
+    }
+    Ok(value)
+}
+
+fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    text.parse().map_err(|_| ConfigError::value(key, "must be IP:PORT"))
+}

@@ -1,0 +1,158 @@
+//! `[[networks]]`.
+
+use super::{ConfigError, secret};
+use alloy_primitives::Address;
+use quittance_evm::sign::LaneSigner;
+use quittance_protocol::{units::Network as ChainNetwork, wire::parse_address};
+use serde::Deserialize;
+use std::{collections::BTreeSet, fmt};
+use url::Url;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Network {
+    id: String,
+    v1_name: Option<String>,
+    rpc_urls: Vec<String>,
+    signers: Vec<String>,
+    #[serde(default)]
+    wallet_factories: Vec<String>,
+    confirmations: Option<u64>,
+}
+
+/// One network to serve.
+#[derive(Clone)]
+pub struct NetworkSettings {
+    /// Chain.
+    pub network: ChainNetwork,
+    /// Name under x402 version 1; `None`: no v1.
+    pub v1_name: Option<String>,
+    /// Endpoints, preferred first; at least one. They can hold keys.
+    pub rpc_urls: Vec<Url>,
+    /// Keys that pay for gas; at least one, all different.
+    pub signers: Vec<LaneSigner>,
+    /// ERC-6492 allow-list.
+    pub wallet_factories: Vec<Address>,
+    /// Depth at which an outcome is believed; at least 1.
+    pub confirmations: u64,
+}
+
+impl fmt::Debug for NetworkSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetworkSettings").field("network", &self.network).finish_non_exhaustive()
+    }
+}
+
+/// The TypeScript SDK's v1 names (spec/x402.md §1.7).
+const V1_NAMES: &[(u64, &str)] = &[
+    (1, "ethereum"),
+    (14, "flare"),
+    (137, "polygon"),
+    (143, "monad"),
+    (988, "stable"),
+    (1328, "sei-testnet"),
+    (1329, "sei"),
+    (1514, "story"),
+    (2201, "stable-testnet"),
+    (2741, "abstract"),
+    (3338, "peaq"),
+    (4326, "megaeth"),
+    (4689, "iotex"),
+    (8453, "base"),
+    (11124, "abstract-testnet"),
+    (41923, "educhain"),
+    (42220, "celo"),
+    (43113, "avalanche-fuji"),
+    (43114, "avalanche"),
+    (80002, "polygon-amoy"),
+    (84532, "base-sepolia"),
+    (11155111, "sepolia"),
+    (324705682, "skale-base-sepolia"),
+];
+
+/// The v1 name of a chain, if it has one.
+pub fn v1_name_of(network: ChainNetwork) -> Option<&'static str> {
+    V1_NAMES.iter().find(|(id, _)| *id == network.chain_id()).map(|(_, name)| *name)
+}
+
+pub(super) fn understand(networks: Vec<Network>) -> Result<Vec<NetworkSettings>, ConfigError> {
+    if networks.is_empty() {
+        return Err(ConfigError::value("networks", "at least one [[networks]] is needed"));
+    }
+    let (mut ids, mut v1_names) = (BTreeSet::new(), BTreeSet::new());
+    let mut settings = Vec::with_capacity(networks.len());
+    for (i, network) in networks.into_iter().enumerate() {
+        let key = |field: &str| format!("networks[{i}].{field}");
+        let network = network.understand(&key)?;
+        if !ids.insert(network.network) {
+            return Err(ConfigError::value(key("id"), "this network is listed twice"));
+        }
+        if network.v1_name.as_ref().is_some_and(|name| !v1_names.insert(name.clone())) {
+            return Err(ConfigError::value(key("v1_name"), "another network has this name"));
+        }
+        settings.push(network);
+    }
+    Ok(settings)
+}
+
+impl Network {
+    fn understand(self, key: &dyn Fn(&str) -> String) -> Result<NetworkSettings, ConfigError> {
+        const CONFIRMATIONS_MAX: u64 = 1_000;
+        let network: ChainNetwork =
+            self.id.parse().map_err(|_| ConfigError::value(key("id"), "must be eip155:<chain id>"))?;
+        let v1_name = match self.v1_name {
+            None => v1_name_of(network).map(str::to_owned),
+            Some(name) if name.is_empty() => None,
+            Some(name) if name.contains(':') => {
+                return Err(ConfigError::value(
+                    key("v1_name"),
+                    "is a legacy name like base-sepolia, not CAIP-2",
+                ));
+            }
+            Some(name) => Some(name),
+        };
+        if self.rpc_urls.is_empty() {
+            return Err(ConfigError::value(key("rpc_urls"), "at least one is needed"));
+        }
+        if self.signers.is_empty() {
+            return Err(ConfigError::value(key("signers"), "at least one is needed to settle"));
+        }
+        let mut rpc_urls = Vec::with_capacity(self.rpc_urls.len());
+        for (i, reference) in self.rpc_urls.iter().enumerate() {
+            let key = format!("{}[{i}]", key("rpc_urls"));
+            let url = secret::resolve_or_literal(&key, reference)?;
+            match Url::parse(url.expose()) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => rpc_urls.push(url),
+                _ => return Err(ConfigError::value(key, "must be an http or https URL")),
+            }
+        }
+        let mut signers: Vec<LaneSigner> = Vec::with_capacity(self.signers.len());
+        for (i, reference) in self.signers.iter().enumerate() {
+            let key = format!("{}[{i}]", key("signers"));
+            let signer = LaneSigner::from_hex(secret::resolve(&key, reference)?.expose())
+                .map_err(|error| ConfigError::value(&key, error.to_string()))?;
+            if signers.iter().any(|other| other.address() == signer.address()) {
+                return Err(ConfigError::value(key, "this signer is listed twice"));
+            }
+            signers.push(signer);
+        }
+        let wallet_factories = self
+            .wallet_factories
+            .iter()
+            .enumerate()
+            .map(|(i, text)| {
+                parse_address(text).filter(|factory| !factory.is_zero()).ok_or_else(|| {
+                    ConfigError::value(
+                        format!("{}[{i}]", key("wallet_factories")),
+                        "must be 0x and 40 hex digits, not zero",
+                    )
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let confirmations = self.confirmations.unwrap_or(1);
+        if !(1..=CONFIRMATIONS_MAX).contains(&confirmations) {
+            return Err(ConfigError::value(key("confirmations"), "must be 1 to 1000"));
+        }
+        Ok(NetworkSettings { network, v1_name, rpc_urls, signers, wallet_factories, confirmations })
+    }
+}

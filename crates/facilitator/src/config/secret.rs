@@ -1,0 +1,63 @@
+//! Values that must not be shown, and where they are kept.
+
+use super::ConfigError;
+use std::fmt;
+
+/// A value that `Debug` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, at the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// `env:NAME` or `file:PATH`; anything else is refused, so that no secret stands in the file.
+pub(super) fn resolve(key: &str, reference: &str) -> Result<Secret, ConfigError> {
+    match lookup(key, reference)? {
+        Some(secret) => Ok(secret),
+        None => Err(ConfigError::value(
+            key,
+            "must be \"env:NAME\" or \"file:PATH\"; no secret stands in this file",
+        )),
+    }
+}
+
+/// `env:NAME`, `file:PATH`, or the value itself.
+pub(super) fn resolve_or_literal(key: &str, value: &str) -> Result<Secret, ConfigError> {
+    Ok(lookup(key, value)?.unwrap_or_else(|| Secret::new(value)))
+}
+
+fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {
+    let value = if let Some(name) = reference.strip_prefix("env:") {
+        environment(name)
+            .ok_or_else(|| ConfigError::value(key, format!("environment variable {name} is not set")))?
+    } else if let Some(path) = reference.strip_prefix("file:") {
+        std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::value(key, format!("file {path}: {}", error.kind())))?
+    } else {
+        return Ok(None);
+    };
+    match value.trim() {
+        "" => Err(ConfigError::value(key, "the value it points to is empty")),
+        value => Ok(Some(Secret::new(value))),
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // the one place that reads the environment
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

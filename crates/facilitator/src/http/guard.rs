@@ -1,0 +1,74 @@
+//! What stands before every handler: keys, a place among the requests in flight, and answers in full shape.
+
+use super::{
+    App,
+    shape::{Endpoint, RETRY_AFTER_SECONDS, TransportFault},
+};
+use crate::fault::Fault;
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderValue, Request, Response, StatusCode, header},
+    middleware::Next,
+    response::IntoResponse,
+};
+use quittance_protocol::wire::Echo;
+use std::any::Any;
+use subtle::ConstantTimeEq;
+
+/// A fault of the request itself.
+pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Body> {
+    transport_fault_with(fault, Endpoint::of_path(path), &Echo::default())
+}
+
+pub(super) fn transport_fault_with(fault: TransportFault, endpoint: Endpoint, echo: &Echo) -> Response<Body> {
+    let body = endpoint.no(fault.code(endpoint), fault.message, echo);
+    let mut response = (fault.status, Json(body)).into_response();
+    if fault.status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// An outage of ours: 503, `Retry-After`, full shape.
+pub(super) fn fault(fault: &Fault, endpoint: Endpoint, echo: &Echo) -> Response<Body> {
+    // Logged once, here. Faults name no URL, key or payload.
+    tracing::warn!(?endpoint, network = %echo.network.escape_default(), %fault, "no decision");
+    let retry = [(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS))];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, Json(endpoint.fault(fault, echo))).into_response()
+}
+
+/// `Authorization: Bearer KEY`, compared in constant time with each accepted key.
+pub(super) async fn authorized(State(app): State<App>, request: Request<Body>, next: Next) -> Response<Body> {
+    if app.api_keys.is_empty() {
+        return next.run(request).await;
+    }
+    let sent = request.headers().get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
+    let key = match sent.split_at_checked(7) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key,
+        _ => b"",
+    };
+    // No early exit: the number of keys is no secret, which of them almost matched is.
+    let known = app
+        .api_keys
+        .iter()
+        .fold(subtle::Choice::from(0), |known, accepted| known | accepted.expose().as_bytes().ct_eq(key));
+    if bool::from(known) {
+        return next.run(request).await;
+    }
+    transport_fault(TransportFault::UNAUTHORIZED, request.uri().path())
+}
+
+/// Refuses what would only queue.
+pub(super) async fn place(State(app): State<App>, request: Request<Body>, next: Next) -> Response<Body> {
+    let Ok(_place) = app.places.clone().try_acquire_owned() else {
+        return fault(&Fault::Busy, Endpoint::of_path(request.uri().path()), &Echo::default());
+    };
+    next.run(request).await
+}
+
+/// A bug of ours decides nothing about a payment. The panic's text may hold anything and is not shown.
+pub(super) fn panicked(_: Box<dyn Any + Send + 'static>) -> Response<Body> {
+    fault(&Fault::Internal, Endpoint::Other, &Echo::default())
+}

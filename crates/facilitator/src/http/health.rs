@@ -1,0 +1,55 @@
+//! `GET /healthz`: the process is up. `GET /readyz`: it would take payments, or why not.
+
+use super::App;
+use crate::network::NetworkService;
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{Response, StatusCode},
+    response::IntoResponse,
+};
+use futures::future::join_all;
+use quittance_evm::watch;
+use serde_json::json;
+use std::sync::Arc;
+
+pub(super) async fn healthz() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Store, and on every network an endpoint of the right chain and a signer with any gas money. A pending transaction
+/// never turns readiness off.
+pub(super) async fn readyz(State(app): State<App>) -> Response<Body> {
+    let mut reasons = Vec::new();
+    if app.facilitator.stopping.is_cancelled() {
+        reasons.push("the server is stopping".to_owned());
+    }
+    if app.facilitator.store.ping().await.is_err() {
+        reasons.push("the store is unavailable".to_owned());
+    }
+    let checks = app.facilitator.networks.values().map(|service| reason(service.clone()));
+    reasons.extend(join_all(checks).await.into_iter().flatten());
+    if reasons.is_empty() {
+        return Json(json!({ "status": "ready" })).into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "not ready", "reasons": reasons })))
+        .into_response()
+}
+
+async fn reason(service: Arc<NetworkService>) -> Option<String> {
+    let network = service.network();
+    match watch::chain_id(&service.pool).await {
+        Ok(id) if id == network.chain_id() => {}
+        Ok(id) => return Some(format!("{network}: the RPC endpoint serves chain {id}")),
+        Err(_) => return Some(format!("{network}: no RPC endpoint answers")),
+    }
+    for lane in &service.lanes {
+        match watch::balance(&service.pool, lane.address()).await {
+            Ok(balance) if !balance.is_zero() => return None,
+            Ok(_) => {}
+            Err(_) => return Some(format!("{network}: no RPC endpoint answers")),
+        }
+    }
+    Some(format!("{network}: no signer has any gas money"))
+}

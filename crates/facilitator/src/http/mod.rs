@@ -1,0 +1,126 @@
+//! The HTTP surface: routes, and what surrounds every one of them.
+
+mod body;
+mod connection;
+mod guard;
+mod health;
+mod listener;
+mod payments;
+mod settlements;
+pub(crate) mod shape;
+mod supported;
+
+pub(crate) use listener::serve;
+
+use crate::{
+    config::{Secret, ServerSettings},
+    facilitator::Facilitator,
+};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header},
+    middleware,
+    response::IntoResponse,
+    routing::{get, post},
+};
+use shape::TransportFault;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+use tower::{ServiceBuilder, util::MapRequestLayer};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    cors::{AllowHeaders, AllowOrigin, CorsLayer},
+};
+
+/// Requests worked on at the same time, all connections together.
+const REQUESTS_IN_FLIGHT_MAX: usize = 2048;
+
+/// What handlers share.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) facilitator: Arc<Facilitator>,
+    pub(crate) body_bytes_max: usize,
+    pub(crate) request_timeout: Duration,
+    pub(crate) api_keys: Arc<Vec<Secret>>,
+    pub(crate) places: Arc<Semaphore>,
+}
+
+/// The public listener's routes.
+pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> Router {
+    let app = App {
+        facilitator,
+        body_bytes_max: server.body_bytes_max,
+        request_timeout: server.request_timeout,
+        api_keys: Arc::new(server.api_keys.clone()),
+        places: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
+    };
+    let guarded = Router::new()
+        .route("/verify", post(payments::verify))
+        .route("/settle", post(payments::settle))
+        .route("/supported", get(supported::supported))
+        .route("/settlements", get(settlements::list))
+        .route("/settlements/{id}", get(settlements::one))
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(app.clone(), guard::place))
+        .layer(middleware::from_fn_with_state(app.clone(), guard::authorized));
+    let open = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .method_not_allowed_fallback(wrong_method);
+    let routes = guarded.merge(open).fallback(not_found).with_state(app);
+    // Outside the router, so that it sees the path as it will be matched.
+    let outer = ServiceBuilder::new()
+        .layer(MapRequestLayer::new(normalise_path))
+        .layer(middleware::from_fn(preflight_is_204))
+        .option_layer(cors(&server.cors_origins))
+        .layer(CatchPanicLayer::custom(guard::panicked))
+        .map_response(IntoResponse::into_response)
+        .service(routes);
+    Router::new().fallback_service(outer)
+}
+
+async fn wrong_method(request: Request<Body>) -> Response<Body> {
+    guard::transport_fault(TransportFault::WRONG_METHOD, request.uri().path())
+}
+
+async fn not_found() -> Response<Body> {
+    (StatusCode::NOT_FOUND, axum::Json(serde_json::json!({ "error": "not_found" }))).into_response()
+}
+
+/// `//verify` and `/verify/` are `/verify`: Go clients keep a base URL's trailing slash, and a redirected POST is lost.
+fn normalise_path(mut request: Request<Body>) -> Request<Body> {
+    let path = request.uri().path();
+    let trimmed = format!("/{}", path.trim_matches('/'));
+    if trimmed != path {
+        let target = match request.uri().query() {
+            Some(query) => format!("{trimmed}?{query}"),
+            None => trimmed,
+        };
+        if let Ok(uri) = target.parse::<Uri>() {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// Closed by default. An allowed origin may send any header: clients ask for more than they need.
+fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::list(origins.iter().cloned()))
+            .allow_methods([Method::GET, Method::POST])
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([header::RETRY_AFTER, HeaderName::from_static("extension-responses")])
+    })
+}
+
+/// A preflight has no body to answer with.
+async fn preflight_is_204(request: Request<Body>, next: middleware::Next) -> Response<Body> {
+    let is_preflight = request.method() == Method::OPTIONS;
+    let mut response = next.run(request).await;
+    if is_preflight && response.status() == StatusCode::OK {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
+}

@@ -1,0 +1,213 @@
+//! Bodies of answers (spec/x402.md §1.5): absent instead of null; `transaction` and `network` always strings.
+
+use crate::{fault::Fault, settle::shown_hash};
+use alloy_primitives::Address;
+use axum::http::StatusCode;
+use quittance_protocol::{
+    code::Code,
+    wire::{Echo, Refusal},
+};
+use quittance_store::model::Payment;
+use serde_json::{Map, Value, json};
+
+/// Which answer a path gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Verify,
+    Settle,
+    /// Anything else: `{error, message}`.
+    Other,
+}
+
+impl Endpoint {
+    pub(crate) fn of_path(path: &str) -> Self {
+        match path {
+            "/verify" => Self::Verify,
+            "/settle" => Self::Settle,
+            _ => Self::Other,
+        }
+    }
+
+    /// The code that blames nobody but us.
+    pub(crate) fn unexpected(self) -> Code {
+        match self {
+            Self::Settle => Code::UnexpectedSettleError,
+            Self::Verify | Self::Other => Code::UnexpectedVerifyError,
+        }
+    }
+
+    /// An answer that says no, in full shape.
+    pub(crate) fn no(self, code: Code, message: &str, echo: &Echo) -> Value {
+        let mut body = Map::new();
+        match self {
+            Self::Verify => {
+                body.insert("isValid".into(), json!(false));
+                body.insert("invalidReason".into(), json!(code.as_str()));
+                body.insert("invalidMessage".into(), json!(message));
+            }
+            Self::Settle => {
+                body.insert("success".into(), json!(false));
+                body.insert("errorReason".into(), json!(code.as_str()));
+                body.insert("errorMessage".into(), json!(message));
+                body.insert("transaction".into(), json!(""));
+                body.insert("network".into(), json!(echo.network));
+            }
+            Self::Other => {
+                body.insert("error".into(), json!(code.as_str()));
+                body.insert("message".into(), json!(message));
+            }
+        }
+        if let Some(payer) = echo.payer {
+            body.insert("payer".into(), json!(checksummed(payer)));
+        }
+        Value::Object(body)
+    }
+
+    pub(crate) fn refusal(self, refusal: &Refusal, echo: &Echo) -> Value {
+        self.no(refusal.code, &refusal.message, echo)
+    }
+
+    /// The body for an outage of ours. The text names no endpoint, key or node answer.
+    pub(crate) fn fault(self, fault: &Fault, echo: &Echo) -> Value {
+        let message = match fault {
+            Fault::Rpc(_) => "the chain could not be read; try again",
+            Fault::Store(_) => "the store is unavailable; try again",
+            Fault::NoFundedLane => "no signer of this network can pay for gas at the moment; try again",
+            Fault::FeeAboveCap => "fees are above this facilitator's cap at the moment; try again",
+            Fault::Timeout => "no decision in time; try again",
+            Fault::Busy => "too many requests at once; try again",
+            Fault::Stopping => "this facilitator is stopping; try again",
+            Fault::Internal => "internal error; try again",
+        };
+        self.no(self.unexpected(), message, echo)
+    }
+}
+
+/// Seconds after which an outage is worth another try.
+pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
+
+pub(crate) fn checksummed(address: Address) -> String {
+    address.to_checksum(None)
+}
+
+/// `isValid: true`.
+pub(crate) fn valid(echo: &Echo, reserved: Option<&Payment>) -> Value {
+    let mut body = json!({ "isValid": true });
+    if let (Some(payer), Some(object)) = (echo.payer, body.as_object_mut()) {
+        object.insert("payer".into(), json!(checksummed(payer)));
+    }
+    if let Some(payment) = reserved {
+        add_extra(&mut body, payment, None);
+    }
+    body
+}
+
+/// `success: true`.
+pub(crate) fn settled(echo: &Echo, payment: &Payment, replay: &'static str) -> Value {
+    let mut body = json!({
+        "success": true,
+        "transaction": shown_hash(payment),
+        "network": echo.network,
+        "payer": checksummed(payment.terms.key.authorizer),
+        "amount": payment.terms.amount.to_string(),
+    });
+    add_extra(&mut body, payment, Some(replay));
+    body
+}
+
+/// `success: false` about a payment with a row: the hash is never withheld.
+pub(crate) fn not_settled(
+    echo: &Echo,
+    payment: &Payment,
+    code: Code,
+    message: &str,
+    replay: &'static str,
+) -> Value {
+    let mut body = Endpoint::Settle.no(code, message, echo);
+    if let Some(object) = body.as_object_mut() {
+        object.insert("transaction".into(), json!(shown_hash(payment)));
+    }
+    add_extra(&mut body, payment, Some(replay));
+    body
+}
+
+fn add_extra(body: &mut Value, payment: &Payment, replay: Option<&'static str>) {
+    let mut extra = json!({ "settlementId": payment.id.to_string(), "status": payment.status.as_str() });
+    if let (Some(replay), Some(object)) = (replay, extra.as_object_mut()) {
+        object.insert("replay".into(), json!(replay));
+    }
+    if let Some(object) = body.as_object_mut() {
+        object.insert("extra".into(), extra);
+    }
+}
+
+/// A row as `GET /settlements` shows it.
+pub(crate) fn settlement(payment: &Payment) -> Value {
+    let terms = &payment.terms;
+    let mut body = json!({
+        "settlementId": payment.id.to_string(),
+        "status": payment.status.as_str(),
+        "network": terms.key.network.to_string(),
+        "asset": checksummed(terms.key.verifying_contract),
+        "payer": checksummed(terms.key.authorizer),
+        "nonce": terms.key.auth_nonce.to_string(),
+        "payTo": checksummed(terms.pay_to),
+        "amount": terms.amount.to_string(),
+        "validBefore": terms.valid_before.to_string(),
+        "transaction": shown_hash(payment),
+        "createdAt": payment.created_at,
+        "updatedAt": payment.updated_at,
+    });
+    if let Some(object) = body.as_object_mut() {
+        if let Some(reason) = payment.reason {
+            object.insert("reason".into(), json!(reason.as_str()));
+        }
+        if let Some(message) = &payment.message {
+            object.insert("message".into(), json!(message));
+        }
+        if let Some(number) = payment.block_number {
+            object.insert("blockNumber".into(), json!(number.to_string()));
+        }
+    }
+    body
+}
+
+/// Transport faults of the request itself, all with a full body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransportFault {
+    pub(crate) status: StatusCode,
+    pub(crate) message: &'static str,
+}
+
+impl TransportFault {
+    pub(crate) const NOT_JSON: Self =
+        Self { status: StatusCode::BAD_REQUEST, message: "the request body is not JSON" };
+    pub(crate) const BROKEN_BODY: Self =
+        Self { status: StatusCode::BAD_REQUEST, message: "the request body could not be read" };
+    pub(crate) const BAD_IDEMPOTENCY_KEY: Self = Self {
+        status: StatusCode::BAD_REQUEST,
+        message: "Idempotency-Key must be 1 to 255 printable ASCII characters",
+    };
+    pub(crate) const KEY_OF_ANOTHER_PAYMENT: Self = Self {
+        status: StatusCode::CONFLICT,
+        message: "this idempotency key or payment identifier belongs to another payment",
+    };
+    pub(crate) const WRONG_CONTENT_TYPE: Self =
+        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, message: "Content-Type must be application/json" };
+    pub(crate) const TOO_LARGE: Self = Self {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        message: "the request body is larger than server.body_bytes_max",
+    };
+    pub(crate) const WRONG_METHOD: Self =
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, message: "this path does not take this method" };
+    pub(crate) const UNAUTHORIZED: Self =
+        Self { status: StatusCode::UNAUTHORIZED, message: "a valid Authorization: Bearer key is needed" };
+
+    /// The code in the body: the request is at fault for what it sent, and nobody is for the rest.
+    pub(crate) fn code(self, endpoint: Endpoint) -> Code {
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED => endpoint.unexpected(),
+            _ => Code::InvalidPayload,
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! One keeper per network sees every signed transaction through: receipts, rebroadcast, replacement, holes, recovery.
+//!
+//! Recovery after a crash is the same pass as any other: rows in, actions out. While nothing is open it asks the chain
+//! nothing.
+
+use super::{
+    Lane, fees_of,
+    outcome::{self, Verdict},
+    plan::{Action, AttemptView, ChainView, plan},
+};
+use crate::{clock, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use alloy_primitives::{Address, B256};
+use quittance_evm::{
+    send::{SendOutcome, send},
+    sign::call_of,
+    watch::{self, Head, Receipt},
+};
+use quittance_protocol::{
+    settlement::{Event, Evidence, Status},
+    units::LaneNonce,
+};
+use quittance_store::model::{Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SlotId, SlotOutcome};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// First look after something was signed; doubles up to [`PAUSE_MAX`] while nothing moves.
+const PAUSE_MIN: Duration = Duration::from_millis(40);
+/// Longest time between two looks at the chain while something is open.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time between two looks at the store while nothing is open: another process may have left something.
+const PAUSE_IDLE: Duration = Duration::from_secs(3);
+/// Keeper lease, and when it is renewed.
+const LEASE: Duration = Duration::from_secs(6);
+const LEASE_RENEW: Duration = Duration::from_secs(2);
+/// An attempt of another process is left to it for this long.
+const OTHERS_SEND_SECONDS: i64 = 2;
+/// Without a receipt for this long, the head and the lane's transaction count are read too.
+const DOUBT_AFTER: Duration = Duration::from_secs(2);
+
+/// What this process knows about sent attempts. Only memory: losing it means sending the same bytes once more.
+#[derive(Debug, Default)]
+pub(crate) struct Sent(Mutex<HashMap<B256, SentMark>>);
+
+#[derive(Clone, Copy, Debug)]
+struct SentMark {
+    at: Instant,
+    underpriced: bool,
+}
+
+impl Sent {
+    /// To be called before the bytes go out.
+    pub(crate) fn mark(&self, hash: B256) {
+        self.lock().insert(hash, SentMark { at: now(), underpriced: false });
+    }
+
+    fn mark_underpriced(&self, hash: B256) {
+        self.lock().entry(hash).and_modify(|mark| mark.underpriced = true);
+    }
+
+    fn get(&self, hash: &B256) -> Option<SentMark> {
+        self.lock().get(hash).copied()
+    }
+
+    fn keep_only(&self, open: &HashSet<B256>) {
+        self.lock().retain(|hash, mark| open.contains(hash) || mark.at.elapsed() < LEASE);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<B256, SentMark>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // ages of what this process did, an edge
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Sends, and notes what the node thinks. Whatever it thinks, the bytes may be in the world.
+pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) -> SendOutcome {
+    let hash = attempt.signed.hash;
+    service.sent.mark(hash);
+    let outcome = send(&service.pool, &attempt.signed.raw).await;
+    tracing::debug!(%hash, nonce = attempt.lane_nonce.0, ?outcome, "sent");
+    match outcome {
+        SendOutcome::Underpriced => service.sent.mark_underpriced(hash),
+        SendOutcome::InsufficientFunds => {
+            tracing::warn!(network = %service.network(), "a signer cannot pay for gas; its transactions wait for funds");
+        }
+        SendOutcome::NonceConsumed => service.doubt.store(true, std::sync::atomic::Ordering::Release),
+        SendOutcome::Accepted | SendOutcome::Unknown => {}
+    }
+    outcome
+}
+
+/// Keeps one network until the process stops.
+pub(crate) async fn run(facilitator: Arc<Facilitator>, service: Arc<NetworkService>) {
+    let mut keeper = Keeper::new(&facilitator, &service);
+    let mut pause = PAUSE_MIN;
+    loop {
+        pause = match keeper.pass().await {
+            Ok(Activity::Idle) => PAUSE_IDLE,
+            Ok(Activity::Moved) => PAUSE_MIN,
+            Ok(Activity::Waiting) => (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX),
+            Err(fault) => {
+                tracing::warn!(network = %service.network(), %fault, "keeper pass failed; it will be repeated");
+                PAUSE_MAX
+            }
+        };
+        tokio::select! {
+            () = facilitator.stopping.cancelled() => return,
+            () = service.wake.notified() => pause = PAUSE_MIN,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Whether a pass found anything to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// Nothing is open.
+    Idle,
+    /// Something is open and did not move.
+    Waiting,
+    /// Something moved.
+    Moved,
+}
+
+/// State of one keeper between passes.
+#[derive(Debug)]
+pub(crate) struct Keeper<'a> {
+    facilitator: &'a Facilitator,
+    service: &'a NetworkService,
+    lease_taken: Option<Instant>,
+    suspected_foreign: HashMap<SlotId, Instant>,
+}
+
+impl<'a> Keeper<'a> {
+    pub(crate) fn new(facilitator: &'a Facilitator, service: &'a NetworkService) -> Self {
+        Self { facilitator, service, lease_taken: None, suspected_foreign: HashMap::new() }
+    }
+
+    /// One look at everything open, and what follows from it.
+    pub(crate) async fn pass(&mut self) -> Result<Activity, Fault> {
+        let work = self.facilitator.store.open_work(self.service.network()).await?;
+        self.count_open(&work);
+        if work.slots.is_empty() && work.orphans.is_empty() {
+            return Ok(Activity::Idle);
+        }
+        let acting = self.hold_lease().await?;
+        let (head, nonces) = self.look(&work).await?;
+        let receipts = self.receipts(&work).await?;
+        let tip = self.service.tip().await?;
+        let mut moved = false;
+        let mut lanes_seen = HashSet::new();
+        for slot in &work.slots {
+            let lowest = lanes_seen.insert(slot.lane.address);
+            let views = self.views(slot, &receipts);
+            let chain = ChainView {
+                head,
+                mined_nonce: nonces.get(&slot.lane.address).map(|nonce| nonce.0),
+                tip,
+                confirmations: self.service.confirmations,
+                foreign_seen_before: self
+                    .suspected_foreign
+                    .get(&slot.id)
+                    .is_some_and(|seen| seen.elapsed() >= PAUSE_MAX),
+            };
+            if lowest && acting {
+                moved |= self.fill_hole(slot, &chain).await?;
+            }
+            for action in plan(slot, &views, &chain, lowest) {
+                moved |= self.execute(slot, action, &chain, acting).await?;
+            }
+        }
+        if acting {
+            for payment in &work.orphans {
+                moved |= self.resolve(payment, None).await?;
+            }
+        }
+        if moved {
+            self.service.announce();
+        }
+        Ok(if moved { Activity::Moved } else { Activity::Waiting })
+    }
+
+    fn count_open(&mut self, work: &OpenWork) {
+        for lane in &self.service.lanes {
+            lane.set_open_slots(work.slots.iter().filter(|slot| slot.lane.address == lane.address()).count());
+        }
+        let open: HashSet<B256> = work
+            .slots
+            .iter()
+            .flat_map(|slot| slot.attempts.iter().map(|attempt| attempt.signed.hash))
+            .collect();
+        self.service.sent.keep_only(&open);
+        self.suspected_foreign.retain(|id, _| work.slots.iter().any(|slot| slot.id == *id));
+    }
+
+    /// Every process watches; only the one with the lease sends again, replaces and fills.
+    async fn hold_lease(&mut self) -> Result<bool, Fault> {
+        if self.lease_taken.is_some_and(|taken| taken.elapsed() < LEASE_RENEW) {
+            return Ok(true);
+        }
+        let asked = now();
+        let epoch = self
+            .facilitator
+            .store
+            .take_keeper(self.service.network(), self.facilitator.holder, LEASE)
+            .await?;
+        self.lease_taken = epoch.map(|_| asked);
+        Ok(epoch.is_some())
+    }
+
+    /// Head and transaction counts, only when a receipt alone would not do. Read before the receipts: a transaction
+    /// mined in between must not look as if its nonce had been taken by another.
+    async fn look(&self, work: &OpenWork) -> Result<(Option<Head>, BTreeMap<Address, LaneNonce>), Fault> {
+        let doubt = self.service.doubt.swap(false, std::sync::atomic::Ordering::AcqRel);
+        let mut doubted: Vec<Address> = Vec::new();
+        for slot in &work.slots {
+            let is_lowest = !doubted.contains(&slot.lane.address);
+            if is_lowest && (doubt || self.is_doubtful(slot)) {
+                doubted.push(slot.lane.address);
+            }
+        }
+        let depth_matters = self.service.confirmations > 1;
+        let head = if depth_matters || !doubted.is_empty() {
+            Some(watch::head(&self.service.pool).await?)
+        } else {
+            None
+        };
+        let mut nonces = BTreeMap::new();
+        for address in doubted {
+            // At the depth at which an outcome is believed.
+            let number = head.map_or(0, |head| head.number.saturating_sub(self.service.confirmations - 1));
+            nonces.insert(address, watch::mined_nonce_at(&self.service.pool, address, number).await?);
+        }
+        if !nonces.is_empty() {
+            self.service.refresh_tip().await?;
+        }
+        Ok((head, nonces))
+    }
+
+    fn is_doubtful(&self, slot: &OpenSlot) -> bool {
+        slot.attempts.first().is_some_and(|attempt| {
+            let mark = self.service.sent.get(&attempt.signed.hash);
+            mark.is_none_or(|mark| mark.underpriced || mark.at.elapsed() >= DOUBT_AFTER)
+                || signed_ago(attempt) >= DOUBT_AFTER
+        })
+    }
+
+    async fn receipts(&self, work: &OpenWork) -> Result<HashMap<B256, Receipt>, Fault> {
+        let hashes: Vec<B256> = work
+            .slots
+            .iter()
+            .flat_map(|slot| slot.attempts.iter().map(|attempt| attempt.signed.hash))
+            .collect();
+        let receipts = watch::receipts(&self.service.pool, &hashes).await?;
+        Ok(hashes.into_iter().zip(receipts).filter_map(|(hash, receipt)| Some((hash, receipt?))).collect())
+    }
+
+    fn views(&self, slot: &OpenSlot, receipts: &HashMap<B256, Receipt>) -> Vec<AttemptView> {
+        slot.attempts
+            .iter()
+            .map(|attempt| {
+                let hash = attempt.signed.hash;
+                let mark = self.service.sent.get(&hash);
+                let left_to_others = attempt.created_at + OTHERS_SEND_SECONDS > unix_now();
+                AttemptView {
+                    receipt: receipts.get(&hash).cloned(),
+                    sent_ago: match mark {
+                        Some(mark) => Some(mark.at.elapsed()),
+                        None if left_to_others => Some(Duration::ZERO),
+                        None => None,
+                    },
+                    signed_ago: signed_ago(attempt),
+                    underpriced: mark.is_some_and(|mark| mark.underpriced),
+                }
+            })
+            .collect()
+    }
+
+    async fn execute(
+        &mut self,
+        slot: &OpenSlot,
+        action: Action,
+        chain: &ChainView,
+        acting: bool,
+    ) -> Result<bool, Fault> {
+        match action {
+            Action::Mined(receipt) => self.event(slot, Event::Mined, seen_in(&receipt)).await,
+            Action::Reorged => {
+                tracing::warn!(network = %self.service.network(), "a block with one of our transactions was reorganised away");
+                self.event(slot, Event::Reorged, Evidence::default()).await
+            }
+            Action::Conclude(index, receipt) => self.conclude(slot, index, &receipt).await,
+            Action::Close(outcome) => self.close(slot, outcome).await,
+            Action::SuspectForeign => {
+                self.suspected_foreign.entry(slot.id).or_insert_with(now);
+                Ok(false)
+            }
+            _ if !acting => Ok(false),
+            Action::Send(index) => {
+                if let Some(attempt) = slot.attempts.get(index) {
+                    send_attempt(self.service, attempt).await;
+                }
+                Ok(false)
+            }
+            Action::Foreign => self.foreign(slot, chain).await,
+            Action::Replace => self.replace(slot, chain, AttemptKind::Payment).await,
+            Action::Cancel => self.replace(slot, chain, AttemptKind::Filler).await,
+        }
+    }
+
+    async fn event(&self, slot: &OpenSlot, event: Event, evidence: Evidence) -> Result<bool, Fault> {
+        let Some(payment) = &slot.payment else { return Ok(false) };
+        let moved = self.facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
+        Ok(moved.is_some())
+    }
+
+    async fn close(&self, slot: &OpenSlot, outcome: SlotOutcome) -> Result<bool, Fault> {
+        self.facilitator.store.close_slot(slot.id, outcome).await?;
+        Ok(true)
+    }
+
+    async fn conclude(&self, slot: &OpenSlot, index: usize, receipt: &Receipt) -> Result<bool, Fault> {
+        let is_payment =
+            slot.attempts.get(index).is_some_and(|attempt| attempt.signed.kind == AttemptKind::Payment);
+        let Some(payment) = &slot.payment else { return self.close(slot, SlotOutcome::Ours).await };
+        if is_payment && receipt.success {
+            let (event, evidence) = outcome::of_success(&payment.terms, receipt);
+            self.event(slot, event, evidence).await?;
+            return self.close(slot, SlotOutcome::Ours).await;
+        }
+        // The outcome first, then the slot: a crash in between finds the slot open and looks again.
+        if self.resolve(payment, is_payment.then_some(receipt)).await? {
+            return self.close(slot, SlotOutcome::Ours).await;
+        }
+        Ok(false)
+    }
+
+    async fn foreign(&self, slot: &OpenSlot, chain: &ChainView) -> Result<bool, Fault> {
+        tracing::warn!(
+            network = %self.service.network(), signer = %slot.lane.address, nonce = slot.lane_nonce.0,
+            "a transaction from outside took a nonce of this signer; give the signer to this facilitator alone",
+        );
+        if let Some(count) = chain.mined_nonce {
+            self.facilitator.store.raise_lane_floor(&slot.lane, LaneNonce(count)).await?;
+        }
+        self.facilitator.store.close_slot(slot.id, SlotOutcome::Foreign).await?;
+        if let Some(payment) = &slot.payment {
+            self.resolve(payment, None).await?;
+        }
+        Ok(true)
+    }
+
+    /// None of our attempts in a consumed slot moved the money: find out what did, or sign again.
+    async fn resolve(&self, payment: &Payment, reverted: Option<&Receipt>) -> Result<bool, Fault> {
+        if payment.status.is_terminal() {
+            return Ok(true);
+        }
+        let attempts = self.facilitator.store.attempts(payment.id).await?;
+        let ours: Vec<B256> = attempts.iter().map(|attempt| attempt.signed.hash).collect();
+        match outcome::of_consumed_slot(self.service, &payment.terms, reverted, &ours).await? {
+            Verdict::Final(event, evidence) => {
+                let store = &self.facilitator.store;
+                let moved = store.transition(payment.id, payment.version, event, &evidence).await?;
+                Ok(moved.is_some())
+            }
+            Verdict::Unknown => Ok(false),
+            Verdict::StillAlive => self.sign_again(payment, &attempts).await,
+        }
+    }
+
+    /// The same call in a new slot. Only reached when every earlier slot is consumed, so at most one of them can execute.
+    async fn sign_again(&self, payment: &Payment, attempts: &[Attempt]) -> Result<bool, Fault> {
+        let last = attempts.iter().rev().find(|attempt| attempt.signed.kind == AttemptKind::Payment);
+        let Some((call, lane)) =
+            last.and_then(|attempt| call_of(&attempt.signed.raw)).zip(self.service.lanes.first())
+        else {
+            return Ok(false);
+        };
+        if payment.status == Status::Mined {
+            let store = &self.facilitator.store;
+            let reorged =
+                store.transition(payment.id, payment.version, Event::Reorged, &Evidence::default()).await?;
+            return Ok(reorged.is_some());
+        }
+        let head = watch::head(&self.service.pool).await?;
+        let fees =
+            quittance_evm::fees::Fees::first(head.base_fee.unwrap_or_default(), self.service.tip().await?);
+        let sign =
+            |nonce| lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data).map_err(Into::into);
+        let signed = self.facilitator.store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;
+        if let Some(signed) = &signed {
+            lane.opened_slot();
+            send_attempt(self.service, &signed.attempt).await;
+        }
+        Ok(signed.is_some())
+    }
+
+    async fn replace(&self, slot: &OpenSlot, chain: &ChainView, kind: AttemptKind) -> Result<bool, Fault> {
+        let (Some(newest), Some(lane)) = (slot.attempts.last(), self.lane(slot.lane.address)) else {
+            return Ok(false);
+        };
+        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
+        let fees = fees_of(&newest.signed).replacement(base_fee, chain.tip);
+        let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
+        let sign = |nonce: LaneNonce| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
+            if is_filler {
+                return Ok(lane.sign_filler(nonce, fees)?);
+            }
+            let call = call_of(&newest.signed.raw).ok_or("the stored bytes are no transaction")?;
+            Ok(lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?)
+        };
+        let cost = fees.cost_max(newest.signed.gas_limit);
+        let above_cap = self
+            .facilitator
+            .fee_per_settlement_wei_max
+            .is_some_and(|cap| alloy_primitives::U256::from(cost) > cap);
+        if above_cap && !is_filler {
+            return Ok(false);
+        }
+        let seen = u32::try_from(slot.attempts.len()).unwrap_or(u32::MAX);
+        let attempt = self.facilitator.store.add_attempt(slot.id, seen, &sign).await?;
+        if let Some(attempt) = &attempt {
+            tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
+            send_attempt(self.service, attempt).await;
+        }
+        Ok(attempt.is_some())
+    }
+
+    /// The chain waits for a nonce below our lowest open one, and no slot of ours holds it.
+    async fn fill_hole(&self, lowest: &OpenSlot, chain: &ChainView) -> Result<bool, Fault> {
+        let (Some(next), Some(lane)) = (chain.mined_nonce, self.lane(lowest.lane.address)) else {
+            return Ok(false);
+        };
+        let hole = next < lowest.lane_nonce.0;
+        let patience = lowest.attempts.first().is_some_and(|attempt| signed_ago(attempt) >= DOUBT_AFTER);
+        if !hole || !patience {
+            return Ok(false);
+        }
+        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
+        let fees = quittance_evm::fees::Fees::first(base_fee, chain.tip);
+        let sign = |nonce| lane.sign_filler(nonce, fees).map_err(Into::into);
+        let filler = self.facilitator.store.sign_filler(&lane.id(), LaneNonce(next), &sign).await?;
+        if let Some(attempt) = &filler {
+            tracing::warn!(network = %self.service.network(), nonce = next, "filled a hole in a lane");
+            send_attempt(self.service, attempt).await;
+        }
+        Ok(filler.is_some())
+    }
+
+    fn lane(&self, address: Address) -> Option<&'a Lane> {
+        self.service.lanes.iter().find(|lane| lane.address() == address)
+    }
+}
+
+fn seen_in(receipt: &Receipt) -> Evidence {
+    Evidence {
+        tx_hash: Some(receipt.tx_hash),
+        block_number: Some(receipt.block_number),
+        ..Evidence::default()
+    }
+}
+
+fn unix_now() -> i64 {
+    i64::try_from(clock::now().0).unwrap_or(i64::MAX)
+}
+
+fn signed_ago(attempt: &Attempt) -> Duration {
+    Duration::from_secs(u64::try_from(unix_now() - attempt.created_at).unwrap_or(0))
+}

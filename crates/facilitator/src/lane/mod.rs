@@ -1,0 +1,135 @@
+//! Lanes: one signer on one network, and the work of seeing its transactions through.
+
+pub(crate) mod keeper;
+pub(crate) mod outcome;
+pub(crate) mod plan;
+
+use alloy_primitives::{Address, Bytes, U256};
+use quittance_evm::{
+    fees::Fees,
+    pool::RpcPool,
+    sign::{BadKey, LaneSigner},
+    watch,
+};
+use quittance_protocol::units::{LaneNonce, Network};
+use quittance_store::{
+    Store,
+    model::{AttemptKind, LaneId, NewAttempt},
+};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::fault::Fault;
+
+/// Most unmined slots of one lane: nodes keep only so many transactions of one sender.
+pub(crate) const OPEN_SLOTS_MAX: usize = 512;
+
+/// A signer on a network.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    network: Network,
+    signer: LaneSigner,
+    /// The store knows the chain's transaction count of this signer.
+    introduced: AtomicBool,
+    /// Slots this process believes open; only for choosing a lane.
+    open_slots: AtomicUsize,
+}
+
+impl Lane {
+    pub(crate) fn new(network: Network, signer: LaneSigner) -> Self {
+        Self { network, signer, introduced: AtomicBool::new(false), open_slots: AtomicUsize::new(0) }
+    }
+
+    /// The signer's address.
+    pub(crate) fn address(&self) -> Address {
+        self.signer.address()
+    }
+
+    /// Key of its rows.
+    pub(crate) fn id(&self) -> LaneId {
+        LaneId { network: self.network, address: self.address() }
+    }
+
+    pub(crate) fn open_slots(&self) -> usize {
+        self.open_slots.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_open_slots(&self, count: usize) {
+        self.open_slots.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn opened_slot(&self) {
+        self.open_slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells the store the chain's transaction count, once per process.
+    pub(crate) async fn introduce(&self, pool: &RpcPool, store: &dyn Store) -> Result<(), Fault> {
+        if self.introduced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        store.raise_lane_floor(&self.id(), watch::mined_nonce(pool, self.address()).await?).await?;
+        self.introduced.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Signs the execution of a payment.
+    pub(crate) fn sign_payment(
+        &self,
+        nonce: LaneNonce,
+        fees: Fees,
+        gas_limit: u64,
+        to: Address,
+        data: &Bytes,
+    ) -> Result<NewAttempt, BadKey> {
+        self.sign(AttemptKind::Payment, nonce, fees, gas_limit, to, data.clone())
+    }
+
+    /// Signs a transfer of nothing to ourselves: it only consumes the nonce.
+    pub(crate) fn sign_filler(&self, nonce: LaneNonce, fees: Fees) -> Result<NewAttempt, BadKey> {
+        const GAS: u64 = 21_000;
+        self.sign(AttemptKind::Filler, nonce, fees, GAS, self.address(), Bytes::new())
+    }
+
+    fn sign(
+        &self,
+        kind: AttemptKind,
+        nonce: LaneNonce,
+        fees: Fees,
+        gas_limit: u64,
+        to: Address,
+        data: Bytes,
+    ) -> Result<NewAttempt, BadKey> {
+        let signed = self.signer.sign_call(self.network, nonce, fees, gas_limit, to, data)?;
+        Ok(NewAttempt {
+            kind,
+            raw: signed.raw,
+            hash: signed.hash,
+            max_fee_per_gas: fees.max_fee_per_gas,
+            max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
+            gas_limit,
+        })
+    }
+}
+
+/// The lane with the fewest open slots among those that can pay for one more settlement of this cost.
+///
+/// What a lane already owes for its open slots is set aside at the same price.
+pub(crate) fn choose<'a>(lanes: &'a [Lane], balances: &[U256], cost_max: u128) -> Option<&'a Lane> {
+    lanes
+        .iter()
+        .zip(balances)
+        .filter(|(lane, balance)| {
+            let transactions = U256::from(lane.open_slots()).saturating_add(U256::from(1));
+            lane.open_slots() < OPEN_SLOTS_MAX
+                && **balance >= transactions.saturating_mul(U256::from(cost_max))
+        })
+        .min_by_key(|(lane, _)| lane.open_slots())
+        .map(|(lane, _)| lane)
+}
+
+/// Fees an attempt was signed with.
+pub(crate) fn fees_of(attempt: &NewAttempt) -> Fees {
+    Fees {
+        max_fee_per_gas: attempt.max_fee_per_gas,
+        max_priority_fee_per_gas: attempt.max_priority_fee_per_gas,
+    }
+}

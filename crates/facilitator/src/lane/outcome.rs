@@ -1,0 +1,171 @@
+//! What a consumed slot proves about its payment.
+
+use crate::{fault::Fault, network::NetworkService};
+use alloy_primitives::B256;
+use quittance_evm::watch::{self, Log, Receipt};
+use quittance_protocol::{
+    code::Code,
+    payment::Authorization,
+    scheme::exact_eip3009::{AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, is_promised_transfer},
+    settlement::{Event, Evidence, NewPayment},
+};
+
+/// How far back the log of a used authorization is looked for, in blocks, and in how many blocks a question.
+const LOOK_BACK_BLOCKS: u64 = 20_000;
+const WINDOW_BLOCKS: u64 = 2_000;
+
+/// What became of an authorization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Final.
+    Final(Event, Evidence),
+    /// It can still execute, and none of our bytes can execute it any more.
+    StillAlive,
+    /// Not known yet: look again.
+    Unknown,
+}
+
+/// Our own transaction was mined successfully at depth: settled if it moved the money it promised.
+pub(crate) fn of_success(terms: &NewPayment, receipt: &Receipt) -> (Event, Evidence) {
+    let evidence = Evidence {
+        tx_hash: Some(receipt.tx_hash),
+        block_number: Some(receipt.block_number),
+        ..Evidence::default()
+    };
+    if has_promised_transfer(terms, receipt) {
+        return (Event::SettledAtDepth, evidence);
+    }
+    let evidence = Evidence {
+        reason: Some(Code::TransferEventMismatch),
+        message: Some("the transaction succeeded without the token's Transfer(from, to, value)".into()),
+        ..evidence
+    };
+    (Event::ProvenFailed, evidence)
+}
+
+fn has_promised_transfer(terms: &NewPayment, receipt: &Receipt) -> bool {
+    let authorization = authorization(terms);
+    receipt.logs.iter().any(|log| {
+        log.address == terms.key.verifying_contract
+            && is_promised_transfer(&log.topics, &log.data, &authorization)
+    })
+}
+
+fn authorization(terms: &NewPayment) -> Authorization {
+    Authorization {
+        from: terms.key.authorizer,
+        to: terms.pay_to,
+        value: terms.amount,
+        valid_after: terms.valid_after,
+        valid_before: terms.valid_before,
+        nonce: terms.key.auth_nonce,
+    }
+}
+
+/// Every slot of the payment is consumed and none of our attempts moved the money. `reverted`: our own attempt that was
+/// mined and failed. `ours`: hashes of all attempts ever signed for it.
+///
+/// `authorizationState` cannot tell used from canceled; the logs can.
+pub(crate) async fn of_consumed_slot(
+    service: &NetworkService,
+    terms: &NewPayment,
+    reverted: Option<&Receipt>,
+    ours: &[B256],
+) -> Result<Verdict, Fault> {
+    let key = &terms.key;
+    let head = watch::head(&service.pool).await?;
+    let used =
+        watch::authorization_state(&service.pool, key.verifying_contract, key.authorizer, key.auth_nonce.0)
+            .await?;
+    if used {
+        return used_or_canceled(service, terms, head.number, ours).await;
+    }
+    if let Some(receipt) = reverted {
+        // Unused, and nothing we signed can execute any more: whatever happens to it now is a new payment.
+        return Ok(failed(
+            Code::TransactionFailed,
+            "the transaction was mined and reverted",
+            Some((receipt.tx_hash, receipt.block_number)),
+        ));
+    }
+    if head.timestamp.to_u256() >= terms.valid_before {
+        return Ok(failed(Code::ValidBefore, "the authorization expired before it could be mined", None));
+    }
+    Ok(Verdict::StillAlive)
+}
+
+async fn used_or_canceled(
+    service: &NetworkService,
+    terms: &NewPayment,
+    head: u64,
+    ours: &[B256],
+) -> Result<Verdict, Fault> {
+    if let Some((hash, block)) = find(service, terms, AUTHORIZATION_USED_TOPIC, head).await? {
+        if head.saturating_sub(block).saturating_add(1) < service.confirmations {
+            return Ok(Verdict::Unknown);
+        }
+        let Some(receipt) = watch::receipts(&service.pool, &[hash]).await?.into_iter().flatten().next()
+        else {
+            return Ok(Verdict::Unknown);
+        };
+        if ours.contains(&hash) {
+            let (event, evidence) = of_success(terms, &receipt);
+            return Ok(Verdict::Final(event, evidence));
+        }
+        let evidence = Evidence {
+            reason: Some(Code::NonceAlreadyUsed),
+            message: Some("somebody else submitted this authorization; transaction names it".into()),
+            tx_hash: Some(hash),
+            block_number: Some(block),
+        };
+        let event =
+            if has_promised_transfer(terms, &receipt) { Event::FoundElsewhere } else { Event::ProvenFailed };
+        return Ok(Verdict::Final(event, evidence));
+    }
+    if let Some((hash, block)) = find(service, terms, AUTHORIZATION_CANCELED_TOPIC, head).await? {
+        return Ok(failed(
+            Code::NonceAlreadyUsed,
+            "the payer canceled the authorization",
+            Some((hash, block)),
+        ));
+    }
+    Ok(Verdict::Unknown)
+}
+
+fn failed(reason: Code, message: &str, transaction: Option<(B256, u64)>) -> Verdict {
+    let evidence = Evidence {
+        reason: Some(reason),
+        message: Some(message.into()),
+        tx_hash: transaction.map(|(hash, _)| hash),
+        block_number: transaction.map(|(_, block)| block),
+    };
+    Verdict::Final(Event::ProvenFailed, evidence)
+}
+
+/// The newest log of this kind for the authorization, window by window back from the head.
+async fn find(
+    service: &NetworkService,
+    terms: &NewPayment,
+    topic: B256,
+    head: u64,
+) -> Result<Option<(B256, u64)>, Fault> {
+    let key = &terms.key;
+    let topics = [Some(topic), Some(key.authorizer.into_word()), Some(key.auth_nonce.0)];
+    let oldest = head.saturating_sub(LOOK_BACK_BLOCKS);
+    let mut to = head;
+    loop {
+        let from = to.saturating_sub(WINDOW_BLOCKS - 1).max(oldest);
+        let logs = watch::logs(&service.pool, key.verifying_contract, &topics, from, to).await?;
+        if let Some(found) = logs.iter().rev().find_map(position) {
+            return Ok(Some(found));
+        }
+        if from <= oldest {
+            return Ok(None);
+        }
+        to = from - 1;
+    }
+}
+
+fn position(log: &Log) -> Option<(B256, u64)> {
+    Some((log.transaction_hash?, log.block_number?.to()))
+}

@@ -1,0 +1,128 @@
+//! One network as served: endpoints, policy, lanes, and the signal that something moved.
+
+use crate::{
+    config::NetworkSettings,
+    lane::{Lane, keeper::Sent},
+};
+use alloy_primitives::Address;
+use quittance_evm::{RpcFault, pool::RpcPool, watch};
+use quittance_protocol::{
+    rules::Policy,
+    scheme::exact_eip3009::{EXACT_PERMIT2_PROXY, PERMIT2, UPTO_PERMIT2_PROXY},
+    units::Network,
+};
+use std::sync::{Mutex, atomic::AtomicBool};
+use tokio::{
+    sync::{Notify, watch as channel},
+    time::{Duration, Instant},
+};
+
+/// A tip older than this is read again, in the background of a settlement.
+const TIP_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// A served network.
+#[derive(Debug)]
+pub(crate) struct NetworkService {
+    /// Endpoints.
+    pub(crate) pool: RpcPool,
+    /// Rules the operator set.
+    pub(crate) policy: Policy,
+    /// One per signer.
+    pub(crate) lanes: Vec<Lane>,
+    /// Depth at which outcomes are believed.
+    pub(crate) confirmations: u64,
+    /// Wakes the keeper: something was signed.
+    pub(crate) wake: Notify,
+    /// Counts what the keeper moved; waiting callers look again at every change.
+    pub(crate) moved: channel::Sender<u64>,
+    /// What this process has sent.
+    pub(crate) sent: Sent,
+    /// A node said that a nonce is consumed: look at the lanes at once.
+    pub(crate) doubt: AtomicBool,
+    tip: Mutex<Option<(u128, Instant)>>,
+}
+
+impl NetworkService {
+    /// From settings. `signers` are the addresses of all signers of all networks: none of them can be a payer.
+    pub(crate) fn new(
+        settings: &NetworkSettings,
+        policy: &PolicySettings,
+        signers: &[Address],
+    ) -> Result<Self, reqwest::Error> {
+        let mut forbidden_payers = signers.to_vec();
+        forbidden_payers.extend([PERMIT2, EXACT_PERMIT2_PROXY, UPTO_PERMIT2_PROXY]);
+        Ok(Self {
+            pool: RpcPool::new(settings.network, &settings.rpc_urls)?,
+            policy: Policy {
+                validity_margin_seconds: policy.validity_margin_seconds,
+                authorization_lifetime_seconds_max: policy.authorization_lifetime_seconds_max,
+                gas_per_settlement_max: policy.gas_per_settlement_max,
+                wallet_factories: settings.wallet_factories.clone(),
+                forbidden_payers,
+            },
+            lanes: settings
+                .signers
+                .iter()
+                .map(|signer| Lane::new(settings.network, signer.clone()))
+                .collect(),
+            confirmations: settings.confirmations,
+            wake: Notify::new(),
+            moved: channel::Sender::new(0),
+            sent: Sent::default(),
+            doubt: AtomicBool::new(false),
+            tip: Mutex::new(None),
+        })
+    }
+
+    /// Chain.
+    pub(crate) fn network(&self) -> Network {
+        self.pool.network()
+    }
+
+    /// Addresses of the lanes, in their order.
+    pub(crate) fn lane_addresses(&self) -> Vec<Address> {
+        self.lanes.iter().map(Lane::address).collect()
+    }
+
+    /// The tip to offer. Read from the node only when none is known; refreshed by [`Self::refresh_tip`] off the hot path.
+    pub(crate) async fn tip(&self) -> Result<u128, RpcFault> {
+        let known = self.known_tip();
+        match known {
+            Some((tip, _)) => Ok(tip),
+            None => self.read_tip().await,
+        }
+    }
+
+    /// Reads the tip again when it is old.
+    pub(crate) async fn refresh_tip(&self) -> Result<(), RpcFault> {
+        if self.known_tip().is_none_or(|(_, read_at)| read_at.elapsed() > TIP_AGE_MAX) {
+            self.read_tip().await?;
+        }
+        Ok(())
+    }
+
+    async fn read_tip(&self) -> Result<u128, RpcFault> {
+        let tip = watch::suggested_tip(&self.pool).await?;
+        #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
+        let now = Instant::now();
+        *self.tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((tip, now));
+        Ok(tip)
+    }
+
+    fn known_tip(&self) -> Option<(u128, Instant)> {
+        *self.tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Tells everyone who waits that rows changed.
+    pub(crate) fn announce(&self) {
+        self.moved.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// `policy.*`, the part every network shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PolicySettings {
+    pub(crate) validity_margin_seconds: u64,
+    pub(crate) authorization_lifetime_seconds_max: u64,
+    pub(crate) gas_per_settlement_max: u64,
+}

@@ -1,0 +1,125 @@
+//! A running facilitator: listener, keepers, and their orderly end.
+
+use crate::{
+    clock,
+    config::Settings,
+    facilitator::Facilitator,
+    http,
+    lane::keeper::{self, Keeper},
+};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Longest time the first look at what an earlier process left may take before the listener opens; the keepers go on
+/// with it. A dead node must not keep the other networks closed.
+const RECOVERY_BEFORE_LISTENING: Duration = Duration::from_secs(5);
+/// How often reservations whose authorization is dead are dropped.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Longest time for work in flight to be written down once the process is to stop.
+const PARK_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store cannot be opened.
+    #[error("store.url: {0}")]
+    Store(#[from] quittance_store::StoreError),
+    /// No HTTP client could be made.
+    #[error("the HTTP client for RPC endpoints could not be made")]
+    Client(#[source] reqwest::Error),
+    /// The address cannot be listened on.
+    #[error("{key}: {address} cannot be listened on: {reason}")]
+    Listen {
+        /// Setting.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// The system's reason.
+        reason: std::io::ErrorKind,
+    },
+}
+
+/// A server that has begun to listen.
+#[derive(Debug)]
+pub struct Server {
+    facilitator: Arc<Facilitator>,
+    listener: TcpListener,
+    router: axum::Router,
+}
+
+impl Server {
+    /// Opens the store, looks after what an earlier process left, and listens.
+    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let store = quittance_store::open(settings.store_url.expose()).await?;
+        let facilitator = Facilitator::new(settings, store).map_err(StartError::Client)?;
+        let recovery = recover(&facilitator);
+        if tokio::time::timeout(RECOVERY_BEFORE_LISTENING, recovery).await.is_err() {
+            tracing::warn!("recovery takes longer; the keepers go on with it");
+        }
+        let address = settings.server.listen;
+        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen {
+            key: "server.listen",
+            address,
+            reason: error.kind(),
+        })?;
+        let router = http::router(facilitator.clone(), &settings.server);
+        Ok(Self { facilitator, listener, router })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Ends the server when canceled.
+    pub fn stopper(&self) -> CancellationToken {
+        self.facilitator.stopping.clone()
+    }
+
+    /// Serves until the stopper is canceled. What is in flight is finished, or parked with every byte of it stored.
+    pub async fn run(self) {
+        let Self { facilitator, listener, router } = self;
+        for service in facilitator.networks.values() {
+            tokio::spawn(keeper::run(facilitator.clone(), service.clone()));
+        }
+        tokio::spawn(sweep(facilitator.clone()));
+        http::serve(listener, router, facilitator.stopping.clone()).await;
+        facilitator.tasks.close();
+        if tokio::time::timeout(PARK_TIMEOUT, facilitator.tasks.wait()).await.is_err() {
+            tracing::warn!("stopped with work in flight; the next start goes on with it");
+        }
+    }
+}
+
+/// The signers' transaction counts and tips, then one keeper pass on every network.
+async fn recover(facilitator: &Arc<Facilitator>) {
+    let passes = facilitator.networks.values().map(|service| async move {
+        for lane in &service.lanes {
+            if let Err(fault) = lane.introduce(&service.pool, facilitator.store.as_ref()).await {
+                tracing::warn!(network = %service.network(), %fault, "a signer's transaction count is not known yet");
+            }
+        }
+        if let Err(fault) = service.refresh_tip().await {
+            tracing::warn!(network = %service.network(), %fault, "the tip is not known yet");
+        }
+        if let Err(fault) = Keeper::new(facilitator, service).pass().await {
+            tracing::warn!(network = %service.network(), %fault, "recovery will be repeated");
+        }
+    });
+    futures::future::join_all(passes).await;
+}
+
+async fn sweep(facilitator: Arc<Facilitator>) {
+    loop {
+        tokio::select! {
+            () = facilitator.stopping.cancelled() => return,
+            () = tokio::time::sleep(SWEEP_EVERY) => {}
+        }
+        match facilitator.store.expire_reservations(clock::now()).await {
+            Ok(0) => {}
+            Ok(dropped) => tracing::debug!(dropped, "dropped reservations of dead authorizations"),
+            Err(fault) => tracing::warn!(%fault, "reservations were not swept"),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `/settle`: verify again → reserve → slot and signed bytes stored → send → wait → outcome.
+//!
+//! [`begin`] runs in a task of its own, so a caller that hangs up changes nothing. [`follow`] waits for the outcome and
+//! decides who may be told (interface.md, "One payment, one grant").
+
+use crate::{
+    answer::AnswerLease,
+    clock,
+    facilitator::Facilitator,
+    fault::Fault,
+    lane::{self, keeper::send_attempt},
+    network::NetworkService,
+    verify::{GasMoney, already_pending, judge, reserved_until, service_of},
+};
+use alloy_primitives::{B256, U256};
+use quittance_evm::fees::Fees;
+use quittance_protocol::{
+    code::Code,
+    payment::{fingerprint, replay_key},
+    rules::VerifiedPayment,
+    settlement::{Event, Evidence, Fingerprint, ReplayKey, Status},
+    wire::{Refusal, Request},
+};
+use quittance_store::model::{LastAnswer, Payment, Reserve, SettlementId};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often a reservation lost to a twin is tried again before giving up.
+const RESERVE_TRIES: usize = 4;
+
+/// What a caller of `/settle` is told.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The rules, or the state of the payment, say no.
+    Refused(Refusal, Option<Box<Payment>>),
+    /// Executed; this caller alone is told. The lease is released when the answer is written, or is not.
+    Success(Box<Payment>, AnswerLease),
+    /// Signed, not final within the wait; this caller may ask again.
+    Pending(Box<Payment>, AnswerLease),
+    /// Somebody else was told, or is being told.
+    Duplicate(Box<Payment>),
+    /// Final, and not a success.
+    Failed(Box<Payment>),
+}
+
+/// How far [`begin`] got.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// The rules say no.
+    Refused(Refusal),
+    /// There is a row to follow.
+    Payment(SettlementId),
+}
+
+/// Verifies, reserves, signs, stores, sends. Everything is written down before it is acted on.
+pub(crate) async fn begin(facilitator: &Arc<Facilitator>, request: &Request) -> Result<Begun, Fault> {
+    let key = replay_key(&request.payment, &request.requirement);
+    let fingerprint = fingerprint(&request.payment, &request.requirement);
+    if let Some(begun) = known(facilitator, &key, fingerprint).await? {
+        return Ok(begun);
+    }
+    for _ in 0..RESERVE_TRIES {
+        if facilitator.stopping.is_cancelled() {
+            return Err(Fault::Stopping);
+        }
+        let now = clock::now();
+        let (verified, gas_money) = match judge(facilitator, request, now).await? {
+            Ok(verified) => verified,
+            Err(refusal) => return refuse(facilitator, &key, fingerprint, refusal).await,
+        };
+        let service = service_of(facilitator, request)?;
+        let offer = offer(facilitator, service, &verified, &gas_money).await?;
+        let terms = verified.terms();
+        let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
+            Reserve::Fresh(payment) => payment,
+            Reserve::Same(payment) if payment.status == Status::Reserved => payment,
+            Reserve::Same(payment) => return Ok(Begun::Payment(payment.id)),
+            Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
+        };
+        if sign_and_send(facilitator, service, &payment, &verified, offer, &gas_money).await? {
+            return Ok(Begun::Payment(payment.id));
+        }
+        // A twin was faster: see where the payment stands now.
+        if let Some(begun) = known(facilitator, &key, fingerprint).await? {
+            return Ok(begun);
+        }
+    }
+    Err(Fault::Busy)
+}
+
+/// A payment of this key beyond `reserved` needs no second verification: its record binds every term.
+async fn known(
+    facilitator: &Facilitator,
+    key: &ReplayKey,
+    fingerprint: Fingerprint,
+) -> Result<Option<Begun>, Fault> {
+    Ok(match facilitator.store.lookup(key).await? {
+        Some(payment) if !payment.status.holds_key() || payment.status == Status::Reserved => None,
+        Some(payment) if payment.terms.fingerprint == fingerprint => Some(Begun::Payment(payment.id)),
+        Some(_) => Some(Begun::Refused(already_pending())),
+        None => None,
+    })
+}
+
+/// Refusals that come after the signature was proven: only then may the owner's reservation be dropped. Anyone can send a
+/// wrong signature for a reserved nonce.
+fn proves_nothing_executes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NonceAlreadyUsed
+            | Code::AssetNotDeployed
+            | Code::Eip3009NotSupported
+            | Code::TokenNameMismatch
+            | Code::TokenVersionMismatch
+            | Code::InsufficientBalance
+            | Code::SimulationFailed
+            | Code::TransferEventMismatch
+    )
+}
+
+async fn refuse(
+    facilitator: &Facilitator,
+    key: &ReplayKey,
+    fingerprint: Fingerprint,
+    refusal: Refusal,
+) -> Result<Begun, Fault> {
+    let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
+    if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
+        return Ok(Begun::Refused(refusal));
+    }
+    if payment.status != Status::Reserved {
+        // A twin settled it while we were reading: "nonce used" would be about our own transaction.
+        return Ok(Begun::Payment(payment.id));
+    }
+    if proves_nothing_executes(refusal.code) {
+        let evidence = Evidence {
+            reason: Some(refusal.code),
+            message: Some(refusal.message.clone()),
+            ..Evidence::default()
+        };
+        let dropped =
+            facilitator.store.transition(payment.id, payment.version, Event::Refused, &evidence).await?;
+        if dropped.is_none()
+            && let Some(begun) = known(facilitator, key, fingerprint).await?
+        {
+            return Ok(begun);
+        }
+    }
+    Ok(Begun::Refused(refusal))
+}
+
+/// Fees to offer, checked against the operator's cap before anything is reserved.
+async fn offer(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    verified: &VerifiedPayment,
+    gas_money: &GasMoney,
+) -> Result<Fees, Fault> {
+    let fees = Fees::first(gas_money.base_fee, service.tip().await?);
+    let cost = U256::from(fees.cost_max(verified.gas_limit()));
+    if facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cost > cap) {
+        return Err(Fault::FeeAboveCap);
+    }
+    Ok(fees)
+}
+
+/// Slot, first attempt and `signed` in one transaction; then the bytes go out. `false`: the payment had moved on.
+async fn sign_and_send(
+    facilitator: &Facilitator,
+    service: &Arc<NetworkService>,
+    payment: &Payment,
+    verified: &VerifiedPayment,
+    fees: Fees,
+    gas_money: &GasMoney,
+) -> Result<bool, Fault> {
+    let gas_limit = verified.gas_limit();
+    let lane = lane::choose(&service.lanes, &gas_money.lane_balances, fees.cost_max(gas_limit))
+        .ok_or(Fault::NoFundedLane)?;
+    lane.introduce(&service.pool, facilitator.store.as_ref()).await?;
+    let (to, data) = verified.call();
+    lane.opened_slot();
+    let signed = facilitator
+        .store
+        .sign_slot(payment.id, payment.version, &lane.id(), &|nonce| {
+            let attempt = lane.sign_payment(nonce, fees, gas_limit, to, data)?;
+            // Before the row is visible to the keeper, so that the bytes do not go out twice.
+            service.sent.mark(attempt.hash);
+            Ok(attempt)
+        })
+        .await?;
+    let Some(signed) = signed else { return Ok(false) };
+    tracing::info!(
+        settlement_id = %payment.id, network = %service.network(), nonce = signed.attempt.lane_nonce.0,
+        hash = %signed.attempt.signed.hash, "signed",
+    );
+    send_attempt(service, &signed.attempt).await;
+    service.wake.notify_one();
+    service.announce();
+    Ok(true)
+}
+
+/// Waits for the outcome of a payment, at most until `deadline`, and decides whether this caller may be told.
+///
+/// At most one caller holds the answer lease. It alone is told success or `settlement_pending`; the others wait for
+/// its fate: if its answer is written they are duplicates, if it is gone one of them takes its place.
+pub(crate) async fn follow(
+    facilitator: &Arc<Facilitator>,
+    service: &NetworkService,
+    id: SettlementId,
+    deadline: Instant,
+) -> Result<Outcome, Fault> {
+    let mut moved = service.moved.subscribe();
+    let mut lease = AnswerLease::new(facilitator, id);
+    loop {
+        let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+        match payment.status {
+            Status::Refused => {
+                let code = payment.reason.unwrap_or(Code::SimulationFailed);
+                let message = payment.message.clone().unwrap_or_default();
+                return Ok(Outcome::Refused(Refusal::new(code, message), Some(payment)));
+            }
+            Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
+            Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
+                return Ok(Outcome::Duplicate(payment));
+            }
+            Status::Settled if lease.hold().await? => return Ok(Outcome::Success(payment, lease)),
+            Status::Signed | Status::Mined => {
+                lease.hold().await?;
+            }
+            Status::Settled | Status::Reserved => {}
+        }
+        let over = tokio::time::timeout_at(deadline, async {
+            tokio::select! {
+                _ = moved.changed() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = facilitator.stopping.cancelled() => {}
+            }
+        })
+        .await
+        .is_err();
+        if over || facilitator.stopping.is_cancelled() {
+            let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+            let undecided = matches!(payment.status, Status::Signed | Status::Mined);
+            return match (undecided, lease.is_held()) {
+                (true, true) => Ok(Outcome::Pending(payment, lease)),
+                // It became final this very moment.
+                (false, true) if payment.status == Status::Settled => Ok(Outcome::Success(payment, lease)),
+                (_, _) if payment.status == Status::Reserved => Err(Fault::Timeout),
+                _ => Ok(Outcome::Duplicate(payment)),
+            };
+        }
+    }
+}
+
+/// The hash to show for a payment, or the empty string when nothing was signed.
+pub(crate) fn shown_hash(payment: &Payment) -> String {
+    payment.tx_hash.map(|hash: B256| hash.to_string()).unwrap_or_default()
+}

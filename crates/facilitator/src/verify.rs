@@ -1,0 +1,90 @@
+//! `/verify`: parsed request → facts in one round trip → rules → pending set → answer.
+
+use crate::{clock, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use quittance_evm::lens;
+use quittance_protocol::{
+    code::Code,
+    rules::{self, VerifiedPayment},
+    settlement::NewPayment,
+    units::UnixSeconds,
+    wire::{Refusal, Request},
+};
+use quittance_store::model::{Payment, Reserve};
+use std::sync::Arc;
+
+/// A reservation is kept this long after `validBefore`: until the last block in which the authorization could execute is
+/// final, even on a chain whose clock lags. In lock-step with rule 3, this is what makes rule 5 safe: a reservation must
+/// outlive the window in which its signature can execute.
+const FINALITY_SECONDS: u64 = 300;
+
+/// Answer of `/verify`: the inner result is the verdict, the outer one our outage.
+pub(crate) async fn verify(
+    facilitator: &Facilitator,
+    request: &Request,
+) -> Result<Result<Option<Payment>, Refusal>, Fault> {
+    let now = clock::now();
+    let (verified, _) = match judge(facilitator, request, now).await? {
+        Ok(verified) => verified,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let terms = verified.terms();
+    if !facilitator.reserve_on_verify {
+        let held = facilitator.store.lookup(&terms.key).await?.is_some_and(|payment| holds(&payment, now));
+        return Ok(if held { Err(already_pending()) } else { Ok(None) });
+    }
+    match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
+        Reserve::Fresh(payment) => Ok(Ok(Some(payment))),
+        Reserve::Same(_) | Reserve::Other(_) => Ok(Err(already_pending())),
+    }
+}
+
+/// What a lane offered to pay for gas at the block of the facts.
+pub(crate) struct GasMoney {
+    pub(crate) base_fee: u128,
+    pub(crate) lane_balances: Vec<alloy_primitives::U256>,
+}
+
+/// The rules on fresh facts; nothing is written. `/settle` asks the same question again.
+pub(crate) async fn judge(
+    facilitator: &Facilitator,
+    request: &Request,
+    now: UnixSeconds,
+) -> Result<Result<(VerifiedPayment, GasMoney), Refusal>, Fault> {
+    let service = service_of(facilitator, request)?;
+    if let Err(refusal) = rules::check_offline(request, &service.policy, now) {
+        return Ok(Err(refusal));
+    }
+    let reading = lens::read(&service.pool, request, &service.policy, &service.lane_addresses(), now).await?;
+    let gas_money = GasMoney { base_fee: reading.facts.block.base_fee, lane_balances: reading.lane_balances };
+    // The clock is read again: a slow node must not let a window close unnoticed.
+    Ok(rules::check(request, &reading.facts, &service.policy, now.max(clock::now()))
+        .map(|verified| (verified, gas_money)))
+}
+
+pub(crate) fn service_of<'a>(
+    facilitator: &'a Facilitator,
+    request: &Request,
+) -> Result<&'a Arc<NetworkService>, Fault> {
+    // Parsing only lets served networks through.
+    facilitator.service(request.requirement.network).ok_or(Fault::Internal)
+}
+
+/// When a reservation may be dropped because its authorization is dead.
+pub(crate) fn reserved_until(terms: &NewPayment) -> UnixSeconds {
+    let valid_before = u64::try_from(terms.valid_before).unwrap_or(u64::MAX);
+    UnixSeconds(valid_before).saturating_add(FINALITY_SECONDS)
+}
+
+fn holds(payment: &Payment, now: UnixSeconds) -> bool {
+    use quittance_protocol::settlement::Status;
+    let lapsed = payment.status == Status::Reserved && reserved_until(&payment.terms) <= now;
+    payment.status.holds_key() && !lapsed
+}
+
+/// Rule 5, our half: the key is in the pending set.
+pub(crate) fn already_pending() -> Refusal {
+    Refusal::new(
+        Code::NonceAlreadyUsed,
+        "an authorization with this payer and nonce is already pending or settled here (rule 5)",
+    )
+}
