@@ -3,7 +3,7 @@
 //! The lease ends as "answered" only when the bytes of the answer reached the socket. It ends as "nothing said" when the
 //! caller was gone, so that the next call gets the answer. If the process dies, the lease lapses in database time.
 
-use crate::{facilitator::Facilitator, fault::Fault};
+use crate::{facilitator::Facilitator, fault::Fault, metrics};
 use quittance_store::model::{HolderId, LastAnswer, SettlementId};
 use std::{
     fmt,
@@ -95,7 +95,16 @@ impl Delivery {
 
     /// The bytes reached the socket of a caller that is still there.
     fn arrived(mut self) {
+        metrics::delivered(match self.says {
+            LastAnswer::Success => "success",
+            LastAnswer::Pending => "pending",
+        });
         self.lease.end(Some(self.says));
+    }
+
+    /// The caller was gone.
+    fn lost(self) {
+        metrics::delivered("lost");
     }
 }
 
@@ -118,7 +127,9 @@ impl Outbox {
 
     /// The connection ended, or the caller had closed it: whatever was not flushed was not said.
     pub(crate) fn lost(&self) {
-        self.lock().clear();
+        for delivery in self.lock().drain(..) {
+            delivery.lost();
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::{
     config::NetworkSettings,
-    lane::{Lane, keeper::Sent},
+    lane::{Lane, keeper::Sent, room::Room},
 };
 use alloy_primitives::Address;
 use quittance_evm::{RpcFault, pool::RpcPool, watch};
@@ -35,6 +35,8 @@ pub(crate) struct NetworkService {
     pub(crate) wake: Notify,
     /// Counts what the keeper moved; waiting callers look again at every change.
     pub(crate) moved: channel::Sender<u64>,
+    /// Room for more unmined transactions.
+    pub(crate) room: Room,
     /// What this process has sent.
     pub(crate) sent: Sent,
     /// A node said that a nonce is consumed: look at the lanes at once.
@@ -68,6 +70,7 @@ impl NetworkService {
             confirmations: settings.confirmations,
             wake: Notify::new(),
             moved: channel::Sender::new(0),
+            room: Room::default(),
             sent: Sent::default(),
             doubt: AtomicBool::new(false),
             tip: Mutex::new(None),

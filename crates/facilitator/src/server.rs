@@ -6,7 +6,9 @@ use crate::{
     facilitator::Facilitator,
     http,
     lane::keeper::{self, Keeper},
+    metrics, operator,
 };
+use metrics_exporter_prometheus::PrometheusHandle;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +30,9 @@ pub enum StartError {
     /// No HTTP client could be made.
     #[error("the HTTP client for RPC endpoints could not be made")]
     Client(#[source] reqwest::Error),
+    /// Metrics are already recorded by another server of this process.
+    #[error("server.operator_listen: another server of this process has the metrics; set it to \"\"")]
+    Metrics(#[source] metrics_exporter_prometheus::BuildError),
     /// The address cannot be listened on.
     #[error("{key}: {address} cannot be listened on: {reason}")]
     Listen {
@@ -45,26 +50,30 @@ pub enum StartError {
 pub struct Server {
     facilitator: Arc<Facilitator>,
     listener: TcpListener,
+    operator: Option<(TcpListener, PrometheusHandle)>,
     router: axum::Router,
 }
 
 impl Server {
     /// Opens the store, looks after what an earlier process left, and listens.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        // Before anything is counted.
+        let operator = match settings.server.operator_listen {
+            None => None,
+            Some(address) => {
+                let listener = listen("server.operator_listen", address).await?;
+                Some((listener, metrics::install().map_err(StartError::Metrics)?))
+            }
+        };
         let store = quittance_store::open(settings.store_url.expose()).await?;
         let facilitator = Facilitator::new(settings, store).map_err(StartError::Client)?;
         let recovery = recover(&facilitator);
         if tokio::time::timeout(RECOVERY_BEFORE_LISTENING, recovery).await.is_err() {
             tracing::warn!("recovery takes longer; the keepers go on with it");
         }
-        let address = settings.server.listen;
-        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen {
-            key: "server.listen",
-            address,
-            reason: error.kind(),
-        })?;
+        let listener = listen("server.listen", settings.server.listen).await?;
         let router = http::router(facilitator.clone(), &settings.server);
-        Ok(Self { facilitator, listener, router })
+        Ok(Self { facilitator, listener, operator, router })
     }
 
     /// Where it listens.
@@ -79,7 +88,10 @@ impl Server {
 
     /// Serves until the stopper is canceled. What is in flight is finished, or parked with every byte of it stored.
     pub async fn run(self) {
-        let Self { facilitator, listener, router } = self;
+        let Self { facilitator, listener, operator, router } = self;
+        if let Some((listener, handle)) = operator {
+            tokio::spawn(operator::serve(listener, handle, facilitator.stopping.clone()));
+        }
         for service in facilitator.networks.values() {
             tokio::spawn(keeper::run(facilitator.clone(), service.clone()));
         }
@@ -92,6 +104,14 @@ impl Server {
     }
 }
 
+async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError::Listen {
+        key,
+        address,
+        reason: error.kind(),
+    })
+}
+
 /// The signers' transaction counts and tips, then one keeper pass on every network.
 async fn recover(facilitator: &Arc<Facilitator>) {
     let passes = facilitator.networks.values().map(|service| async move {
@@ -102,6 +122,12 @@ async fn recover(facilitator: &Arc<Facilitator>) {
         }
         if let Err(fault) = service.refresh_tip().await {
             tracing::warn!(network = %service.network(), %fault, "the tip is not known yet");
+        }
+        if let Ok(work) = facilitator.store.open_work(service.network()).await
+            && !work.slots.is_empty()
+        {
+            tracing::info!(network = %service.network(), slots = work.slots.len(), "going on with what an earlier process left");
+            metrics::recovered(service, work.slots.len());
         }
         if let Err(fault) = Keeper::new(facilitator, service).pass().await {
             tracing::warn!(network = %service.network(), %fault, "recovery will be repeated");

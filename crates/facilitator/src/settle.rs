@@ -8,7 +8,7 @@ use crate::{
     clock,
     facilitator::Facilitator,
     fault::Fault,
-    lane::{self, keeper::send_attempt},
+    lane::{self, keeper::send_attempt, room},
     network::NetworkService,
     verify::{GasMoney, already_pending, judge, reserved_until, service_of},
 };
@@ -55,12 +55,19 @@ pub(crate) enum Begun {
 }
 
 /// Verifies, reserves, signs, stores, sends. Everything is written down before it is acted on.
-pub(crate) async fn begin(facilitator: &Arc<Facilitator>, request: &Request) -> Result<Begun, Fault> {
+pub(crate) async fn begin(
+    facilitator: &Arc<Facilitator>,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
     if let Some(begun) = known(facilitator, &key, fingerprint).await? {
         return Ok(begun);
     }
+    let service = service_of(facilitator, request)?;
+    // Before the facts are read: after a wait they would be old.
+    let _place = room::enter(service, key.authorizer, deadline).await?;
     for _ in 0..RESERVE_TRIES {
         if facilitator.stopping.is_cancelled() {
             return Err(Fault::Stopping);
@@ -70,7 +77,6 @@ pub(crate) async fn begin(facilitator: &Arc<Facilitator>, request: &Request) -> 
             Ok(verified) => verified,
             Err(refusal) => return refuse(facilitator, &key, fingerprint, refusal).await,
         };
-        let service = service_of(facilitator, request)?;
         let offer = offer(facilitator, service, &verified, &gas_money).await?;
         let terms = verified.terms();
         let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
@@ -191,6 +197,7 @@ async fn sign_and_send(
         })
         .await?;
     let Some(signed) = signed else { return Ok(false) };
+    service.room.signed(payment.terms.key.authorizer);
     tracing::info!(
         settlement_id = %payment.id, network = %service.network(), nonce = signed.attempt.lane_nonce.0,
         hash = %signed.attempt.signed.hash, "signed",

@@ -1,6 +1,6 @@
 //! `/verify`: parsed request → facts in one round trip → rules → pending set → answer.
 
-use crate::{clock, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use crate::{clock, facilitator::Facilitator, fault::Fault, metrics, network::NetworkService};
 use quittance_evm::lens;
 use quittance_protocol::{
     code::Code,
@@ -55,6 +55,9 @@ pub(crate) async fn judge(
         return Ok(Err(refusal));
     }
     let reading = lens::read(&service.pool, request, &service.policy, &service.lane_addresses(), now).await?;
+    for (lane, balance) in reading.lane_balances.iter().enumerate() {
+        metrics::lane_balance(service, lane, *balance);
+    }
     let gas_money = GasMoney { base_fee: reading.facts.block.base_fee, lane_balances: reading.lane_balances };
     // The clock is read again: a slow node must not let a window close unnoticed.
     Ok(rules::check(request, &reading.facts, &service.policy, now.max(clock::now()))

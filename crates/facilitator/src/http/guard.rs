@@ -2,20 +2,19 @@
 
 use super::{
     App,
-    shape::{Endpoint, RETRY_AFTER_SECONDS, TransportFault},
+    shape::{self, Endpoint, RETRY_AFTER_SECONDS, Said, TransportFault},
 };
-use crate::fault::Fault;
+use crate::{fault::Fault, metrics};
 use axum::{
-    Json,
     body::Body,
     extract::State,
     http::{HeaderValue, Request, Response, StatusCode, header},
     middleware::Next,
-    response::IntoResponse,
 };
 use quittance_protocol::wire::Echo;
 use std::any::Any;
 use subtle::ConstantTimeEq;
+use tokio::time::Instant;
 
 /// A fault of the request itself.
 pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Body> {
@@ -23,8 +22,8 @@ pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Bod
 }
 
 pub(super) fn transport_fault_with(fault: TransportFault, endpoint: Endpoint, echo: &Echo) -> Response<Body> {
-    let body = endpoint.no(fault.code(endpoint), fault.message, echo);
-    let mut response = (fault.status, Json(body)).into_response();
+    let code = fault.code(endpoint);
+    let mut response = shape::answer(fault.status, Some(code), endpoint.no(code, fault.message, echo));
     if fault.status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -35,8 +34,10 @@ pub(super) fn transport_fault_with(fault: TransportFault, endpoint: Endpoint, ec
 pub(super) fn fault(fault: &Fault, endpoint: Endpoint, echo: &Echo) -> Response<Body> {
     // Logged once, here. Faults name no URL, key or payload.
     tracing::warn!(?endpoint, network = %echo.network.escape_default(), %fault, "no decision");
-    let retry = [(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS))];
-    (StatusCode::SERVICE_UNAVAILABLE, retry, Json(endpoint.fault(fault, echo))).into_response()
+    let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, endpoint.unexpected());
+    let mut response = shape::answer(status, Some(code), endpoint.fault(fault, echo));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+    response
 }
 
 /// `Authorization: Bearer KEY`, compared in constant time with each accepted key.
@@ -66,6 +67,17 @@ pub(super) async fn place(State(app): State<App>, request: Request<Body>, next: 
         return fault(&Fault::Busy, Endpoint::of_path(request.uri().path()), &Echo::default());
     };
     next.run(request).await
+}
+
+/// Counts and times every answer.
+pub(super) async fn measured(request: Request<Body>, next: Next) -> Response<Body> {
+    let endpoint = Endpoint::of_path(request.uri().path()).name();
+    #[allow(clippy::disallowed_methods)] // the edge where an answer is timed
+    let started = Instant::now();
+    let response = next.run(request).await;
+    let code = response.extensions().get::<Said>().map_or("ok", |said| said.0.as_str());
+    metrics::answered(endpoint, response.status().as_u16(), code, started.elapsed());
+    response
 }
 
 /// A bug of ours decides nothing about a payment. The panic's text may hold anything and is not shown.

@@ -63,7 +63,8 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
         .route("/settlements/{id}", get(settlements::one))
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), guard::place))
-        .layer(middleware::from_fn_with_state(app.clone(), guard::authorized));
+        .layer(middleware::from_fn_with_state(app.clone(), guard::authorized))
+        .layer(middleware::from_fn(guard::measured));
     let open = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -4,7 +4,7 @@ use super::{
     App,
     body::{DeliveredBody, read_json},
     guard,
-    shape::{self, Endpoint, TransportFault},
+    shape::{self, Endpoint, Said, TransportFault},
 };
 use crate::{
     answer::{Delivery, Outbox},
@@ -23,7 +23,7 @@ use axum::{
 use quittance_protocol::{
     code::Code,
     payment::fingerprint,
-    wire::{self, Echo},
+    wire::{self, Echo, Refusal},
 };
 use quittance_store::model::{IdempotencyKey, LastAnswer};
 use serde_json::Value;
@@ -46,11 +46,11 @@ async fn verify_within(app: &App, request: Request<Body>, echo: &mut Echo) -> Re
     *echo = Echo::of(&body);
     let request = match wire::parse(&body, &app.facilitator.served) {
         Ok(request) => request,
-        Err(refusal) => return Json(Endpoint::Verify.refusal(&refusal, echo)).into_response(),
+        Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
     match verify::verify(&app.facilitator, &request).await {
         Ok(Ok(reserved)) => Json(shape::valid(echo, reserved.as_ref())).into_response(),
-        Ok(Err(refusal)) => Json(Endpoint::Verify.refusal(&refusal, echo)).into_response(),
+        Ok(Err(refusal)) => refused(Endpoint::Verify, &refusal, echo),
         Err(fault) => guard::fault(&fault, Endpoint::Verify, echo),
     }
 }
@@ -90,7 +90,7 @@ async fn settle_within(
     };
     let request = match wire::parse(&body, &app.facilitator.served) {
         Ok(request) => request,
-        Err(refusal) => return Json(Endpoint::Settle.refusal(&refusal, echo)).into_response(),
+        Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
     let key = keys.or_else(|| idempotency::extension_key(&parts.headers, &request));
     if let Some(key) = &key {
@@ -120,15 +120,14 @@ async fn settle_within(
 async fn outcome(app: &App, request: &wire::Request, started: Instant) -> Result<Outcome, Fault> {
     let facilitator = app.facilitator.clone();
     let service = service_of(&facilitator, request)?.clone();
+    let deadline = started + facilitator.settle_wait;
     let begun = {
         let (facilitator, request) = (facilitator.clone(), request.clone());
-        facilitator.tasks.clone().spawn(async move { settle::begin(&facilitator, &request).await })
+        facilitator.tasks.clone().spawn(async move { settle::begin(&facilitator, &request, deadline).await })
     };
     match begun.await.map_err(|_| Fault::Internal)?? {
         Begun::Refused(refusal) => Ok(Outcome::Refused(refusal, None)),
-        Begun::Payment(id) => {
-            settle::follow(&facilitator, &service, id, started + facilitator.settle_wait).await
-        }
+        Begun::Payment(id) => settle::follow(&facilitator, &service, id, deadline).await,
     }
 }
 
@@ -139,24 +138,25 @@ async fn answer(
     key: Option<&IdempotencyKey>,
     echo: &Echo,
 ) -> Response<Body> {
-    let (body, delivery) = match outcome {
+    let (body, code, delivery) = match outcome {
         Outcome::Refused(refusal, payment) => {
             let body = match payment {
                 Some(payment) => shape::not_settled(echo, &payment, refusal.code, &refusal.message, "first"),
                 None => Endpoint::Settle.refusal(&refusal, echo),
             };
-            (body, None)
+            (body, Some(refusal.code), None)
         }
         Outcome::Success(payment, lease) => {
             let replay = if payment.last_answer.is_none() { "first" } else { "redelivered" };
             let delivery = Delivery::new(lease, LastAnswer::Success);
-            (shape::settled(echo, &payment, replay), Some(delivery))
+            (shape::settled(echo, &payment, replay), None, Some(delivery))
         }
         Outcome::Pending(payment, lease) => {
+            let code = Code::SettlementPending;
             let message = "sent, not final yet; ask again with the same payment";
-            let body = shape::not_settled(echo, &payment, Code::SettlementPending, message, "first");
+            let body = shape::not_settled(echo, &payment, code, message, "first");
             // Not final, so not bound to the key.
-            return delivered(body, Delivery::new(lease, LastAnswer::Pending), outbox);
+            return delivered(body, Some(code), Delivery::new(lease, LastAnswer::Pending), outbox);
         }
         Outcome::Duplicate(payment) => {
             // The key's own answer may have been stored by a parallel request with the same key.
@@ -168,13 +168,14 @@ async fn answer(
                     return stored(answer);
                 }
             }
+            let code = Code::DuplicateSettlement;
             let message = "this payment was settled, and its success was given to another request";
-            (shape::not_settled(echo, &payment, Code::DuplicateSettlement, message, "duplicate"), None)
+            (shape::not_settled(echo, &payment, code, message, "duplicate"), Some(code), None)
         }
         Outcome::Failed(payment) => {
             let code = payment.reason.unwrap_or(Code::TransactionFailed);
             let message = payment.message.clone().unwrap_or_default();
-            (shape::not_settled(echo, &payment, code, &message, "first"), None)
+            (shape::not_settled(echo, &payment, code, &message, "first"), Some(code), None)
         }
     };
     if let Some(key) = key
@@ -184,15 +185,22 @@ async fn answer(
         return guard::fault(&fault, Endpoint::Settle, echo);
     }
     match delivery {
-        Some(delivery) => delivered(body, delivery, outbox),
-        None => Json(body).into_response(),
+        Some(delivery) => delivered(body, code, delivery, outbox),
+        None => shape::answer(StatusCode::OK, code, body),
     }
 }
 
-fn delivered(body: Value, delivery: Delivery, outbox: Outbox) -> Response<Body> {
+fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo) -> Response<Body> {
+    shape::answer(StatusCode::OK, Some(refusal.code), endpoint.refusal(refusal, echo))
+}
+
+fn delivered(body: Value, code: Option<Code>, delivery: Delivery, outbox: Outbox) -> Response<Body> {
     let bytes = Bytes::from(body.to_string());
     let mut response = Response::new(Body::new(DeliveredBody::new(bytes, delivery, outbox)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(code) = code {
+        response.extensions_mut().insert(Said(code));
+    }
     response
 }
 

@@ -2,7 +2,12 @@
 
 use crate::{fault::Fault, settle::shown_hash};
 use alloy_primitives::Address;
-use axum::http::StatusCode;
+use axum::{
+    Json,
+    body::Body,
+    http::{Response, StatusCode},
+    response::IntoResponse,
+};
 use quittance_protocol::{
     code::Code,
     wire::{Echo, Refusal},
@@ -25,6 +30,15 @@ impl Endpoint {
             "/verify" => Self::Verify,
             "/settle" => Self::Settle,
             _ => Self::Other,
+        }
+    }
+
+    /// As a metric's label.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Settle => "settle",
+            Self::Other => "other",
         }
     }
 
@@ -81,6 +95,19 @@ impl Endpoint {
         };
         self.no(self.unexpected(), message, echo)
     }
+}
+
+/// The reason code an answer carries, for metrics; absent on answers that say yes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said(pub(crate) Code);
+
+/// An answer with its code noted.
+pub(crate) fn answer(status: StatusCode, code: Option<Code>, body: Value) -> Response<Body> {
+    let mut response = (status, Json(body)).into_response();
+    if let Some(code) = code {
+        response.extensions_mut().insert(Said(code));
+    }
+    response
 }
 
 /// Seconds after which an outage is worth another try.

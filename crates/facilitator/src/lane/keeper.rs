@@ -8,7 +8,13 @@ use super::{
     outcome::{self, Verdict},
     plan::{Action, AttemptView, ChainView, plan},
 };
-use crate::{clock, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use crate::{
+    clock,
+    facilitator::Facilitator,
+    fault::Fault,
+    metrics::{self, Happened},
+    network::NetworkService,
+};
 use alloy_primitives::{Address, B256};
 use quittance_evm::{
     send::{SendOutcome, send},
@@ -107,6 +113,7 @@ pub(crate) async fn run(facilitator: Arc<Facilitator>, service: Arc<NetworkServi
             Ok(Activity::Waiting) => (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX),
             Err(fault) => {
                 tracing::warn!(network = %service.network(), %fault, "keeper pass failed; it will be repeated");
+                metrics::happened(&service, Happened::KeeperFailure);
                 PAUSE_MAX
             }
         };
@@ -188,9 +195,16 @@ impl<'a> Keeper<'a> {
     }
 
     fn count_open(&mut self, work: &OpenWork) {
-        for lane in &self.service.lanes {
-            lane.set_open_slots(work.slots.iter().filter(|slot| slot.lane.address == lane.address()).count());
+        for (index, lane) in self.service.lanes.iter().enumerate() {
+            let count = work.slots.iter().filter(|slot| slot.lane.address == lane.address()).count();
+            lane.set_open_slots(count);
+            metrics::lane_open_slots(self.service, index, count);
         }
+        let open = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
+        let oldest =
+            open.map(|payment| payment.created_at).min().map_or(0, |at| unix_now().saturating_sub(at));
+        let oldest = Duration::from_secs(u64::try_from(oldest).unwrap_or_default());
+        metrics::keeper_passed(self.service, clock::now().0, oldest);
         let open: HashSet<B256> = work
             .slots
             .iter()
@@ -294,6 +308,7 @@ impl<'a> Keeper<'a> {
             Action::Mined(receipt) => self.event(slot, Event::Mined, seen_in(&receipt)).await,
             Action::Reorged => {
                 tracing::warn!(network = %self.service.network(), "a block with one of our transactions was reorganised away");
+                metrics::happened(self.service, Happened::Reorg);
                 self.event(slot, Event::Reorged, Evidence::default()).await
             }
             Action::Conclude(index, receipt) => self.conclude(slot, index, &receipt).await,
@@ -305,6 +320,7 @@ impl<'a> Keeper<'a> {
             _ if !acting => Ok(false),
             Action::Send(index) => {
                 if let Some(attempt) = slot.attempts.get(index) {
+                    metrics::happened(self.service, Happened::Rebroadcast);
                     send_attempt(self.service, attempt).await;
                 }
                 Ok(false)
@@ -317,7 +333,14 @@ impl<'a> Keeper<'a> {
 
     async fn event(&self, slot: &OpenSlot, event: Event, evidence: Evidence) -> Result<bool, Fault> {
         let Some(payment) = &slot.payment else { return Ok(false) };
-        let moved = self.facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
+        self.transition(payment, event, &evidence).await
+    }
+
+    async fn transition(&self, payment: &Payment, event: Event, evidence: &Evidence) -> Result<bool, Fault> {
+        let moved = self.facilitator.store.transition(payment.id, payment.version, event, evidence).await?;
+        if let Some(moved) = &moved {
+            metrics::ended(self.service, moved.status);
+        }
         Ok(moved.is_some())
     }
 
@@ -347,6 +370,7 @@ impl<'a> Keeper<'a> {
             network = %self.service.network(), signer = %slot.lane.address, nonce = slot.lane_nonce.0,
             "a transaction from outside took a nonce of this signer; give the signer to this facilitator alone",
         );
+        metrics::happened(self.service, Happened::ForeignNonce);
         if let Some(count) = chain.mined_nonce {
             self.facilitator.store.raise_lane_floor(&slot.lane, LaneNonce(count)).await?;
         }
@@ -365,11 +389,7 @@ impl<'a> Keeper<'a> {
         let attempts = self.facilitator.store.attempts(payment.id).await?;
         let ours: Vec<B256> = attempts.iter().map(|attempt| attempt.signed.hash).collect();
         match outcome::of_consumed_slot(self.service, &payment.terms, reverted, &ours).await? {
-            Verdict::Final(event, evidence) => {
-                let store = &self.facilitator.store;
-                let moved = store.transition(payment.id, payment.version, event, &evidence).await?;
-                Ok(moved.is_some())
-            }
+            Verdict::Final(event, evidence) => self.transition(payment, event, &evidence).await,
             Verdict::Unknown => Ok(false),
             Verdict::StillAlive => self.sign_again(payment, &attempts).await,
         }
@@ -428,6 +448,7 @@ impl<'a> Keeper<'a> {
         let attempt = self.facilitator.store.add_attempt(slot.id, seen, &sign).await?;
         if let Some(attempt) = &attempt {
             tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
+            metrics::happened(self.service, Happened::Replacement);
             send_attempt(self.service, attempt).await;
         }
         Ok(attempt.is_some())
@@ -449,6 +470,7 @@ impl<'a> Keeper<'a> {
         let filler = self.facilitator.store.sign_filler(&lane.id(), LaneNonce(next), &sign).await?;
         if let Some(attempt) = &filler {
             tracing::warn!(network = %self.service.network(), nonce = next, "filled a hole in a lane");
+            metrics::happened(self.service, Happened::GapFilled);
             send_attempt(self.service, attempt).await;
         }
         Ok(filler.is_some())

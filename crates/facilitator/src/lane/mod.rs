@@ -3,6 +3,7 @@
 pub(crate) mod keeper;
 pub(crate) mod outcome;
 pub(crate) mod plan;
+pub(crate) mod room;
 
 use alloy_primitives::{Address, Bytes, U256};
 use quittance_evm::{
@@ -19,9 +20,7 @@ use quittance_store::{
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::fault::Fault;
-
-/// Most unmined slots of one lane: nodes keep only so many transactions of one sender.
-pub(crate) const OPEN_SLOTS_MAX: usize = 512;
+use room::OPEN_SLOTS_PER_LANE_MAX;
 
 /// A signer on a network.
 #[derive(Debug)]
