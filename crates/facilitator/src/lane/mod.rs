@@ -118,7 +118,7 @@ pub(crate) fn choose<'a>(lanes: &'a [Lane], balances: &[U256], cost_max: u128) -
         .zip(balances)
         .filter(|(lane, balance)| {
             let transactions = U256::from(lane.open_slots()).saturating_add(U256::from(1));
-            lane.open_slots() < OPEN_SLOTS_MAX
+            lane.open_slots() < OPEN_SLOTS_PER_LANE_MAX
                 && **balance >= transactions.saturating_mul(U256::from(cost_max))
         })
         .min_by_key(|(lane, _)| lane.open_slots())
