@@ -60,10 +60,15 @@ impl Server {
         // Before anything is counted.
         let operator = match settings.server.operator_listen {
             None => None,
-            Some(address) => {
-                let listener = listen("server.operator_listen", address).await?;
-                Some((listener, metrics::install().map_err(StartError::Metrics)?))
-            }
+            Some(address) => match listen("server.operator_listen", address).await {
+                Ok(listener) => Some((listener, metrics::install().map_err(StartError::Metrics)?)),
+                // Nobody asked for this address: a second process on one machine must not fail on it.
+                Err(error) if settings.server.operator_listen_is_default => {
+                    tracing::warn!(%error, "no operator listener");
+                    None
+                }
+                Err(error) => return Err(error),
+            },
         };
         let store = quittance_store::open(settings.store_url.expose()).await?;
         let facilitator = Facilitator::new(settings, store).map_err(StartError::Client)?;

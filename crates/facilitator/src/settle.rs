@@ -62,9 +62,11 @@ pub(crate) async fn begin(
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
-    if let Some(begun) = known(facilitator, &key, fingerprint).await? {
-        return Ok(begun);
-    }
+    let mut promised = match known(facilitator, &key, fingerprint).await? {
+        Known::Begun(begun) => return Ok(begun),
+        Known::Reserved => true,
+        Known::No => false,
+    };
     let service = service_of(facilitator, request)?;
     // Before the facts are read: after a wait they would be old.
     let _place = room::enter(service, key.authorizer, deadline).await?;
@@ -73,7 +75,9 @@ pub(crate) async fn begin(
             return Err(Fault::Stopping);
         }
         let now = clock::now();
-        let (verified, gas_money) = match judge(facilitator, request, now).await? {
+        // What verify accepted is settled until its last second: the margin has done its work.
+        let margin = if promised { 0 } else { service.policy.validity_margin_seconds };
+        let (verified, gas_money) = match judge(facilitator, request, margin, now).await? {
             Ok(verified) => verified,
             Err(refusal) => return refuse(facilitator, &key, fingerprint, refusal).await,
         };
@@ -89,24 +93,36 @@ pub(crate) async fn begin(
             return Ok(Begun::Payment(payment.id));
         }
         // A twin was faster: see where the payment stands now.
-        if let Some(begun) = known(facilitator, &key, fingerprint).await? {
-            return Ok(begun);
+        match known(facilitator, &key, fingerprint).await? {
+            Known::Begun(begun) => return Ok(begun),
+            Known::Reserved => promised = true,
+            Known::No => {}
         }
     }
     Err(Fault::Busy)
 }
 
-/// A payment of this key beyond `reserved` needs no second verification: its record binds every term.
-async fn known(
-    facilitator: &Facilitator,
-    key: &ReplayKey,
-    fingerprint: Fingerprint,
-) -> Result<Option<Begun>, Fault> {
+/// What the store says about a payment before it is judged.
+enum Known {
+    /// Nobody holds its key.
+    No,
+    /// Verify has promised to settle it, or a twin is about to.
+    Reserved,
+    /// Beyond `reserved`, it needs no second verification: its record binds every term. Or another payment holds the key.
+    Begun(Begun),
+}
+
+async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerprint) -> Result<Known, Fault> {
     Ok(match facilitator.store.lookup(key).await? {
-        Some(payment) if !payment.status.holds_key() || payment.status == Status::Reserved => None,
-        Some(payment) if payment.terms.fingerprint == fingerprint => Some(Begun::Payment(payment.id)),
-        Some(_) => Some(Begun::Refused(already_pending())),
-        None => None,
+        Some(payment) if !payment.status.holds_key() => Known::No,
+        Some(payment) if payment.terms.fingerprint == fingerprint => match payment.status {
+            Status::Reserved => Known::Reserved,
+            _ => Known::Begun(Begun::Payment(payment.id)),
+        },
+        // A reservation may have lapsed: `reserve` decides that, after the rules.
+        Some(payment) if payment.status == Status::Reserved => Known::No,
+        Some(_) => Known::Begun(Begun::Refused(already_pending())),
+        None => Known::No,
     })
 }
 
@@ -149,7 +165,7 @@ async fn refuse(
         let dropped =
             facilitator.store.transition(payment.id, payment.version, Event::Refused, &evidence).await?;
         if dropped.is_none()
-            && let Some(begun) = known(facilitator, key, fingerprint).await?
+            && let Known::Begun(begun) = known(facilitator, key, fingerprint).await?
         {
             return Ok(begun);
         }

@@ -4,7 +4,7 @@ use crate::{clock, facilitator::Facilitator, fault::Fault, metrics, network::Net
 use quittance_evm::lens;
 use quittance_protocol::{
     code::Code,
-    rules::{self, VerifiedPayment},
+    rules::{self, Policy, VerifiedPayment},
     settlement::NewPayment,
     units::UnixSeconds,
     wire::{Refusal, Request},
@@ -23,7 +23,8 @@ pub(crate) async fn verify(
     request: &Request,
 ) -> Result<Result<Option<Payment>, Refusal>, Fault> {
     let now = clock::now();
-    let (verified, _) = match judge(facilitator, request, now).await? {
+    let margin = service_of(facilitator, request)?.policy.validity_margin_seconds;
+    let (verified, _) = match judge(facilitator, request, margin, now).await? {
         Ok(verified) => verified,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -44,23 +45,26 @@ pub(crate) struct GasMoney {
     pub(crate) lane_balances: Vec<alloy_primitives::U256>,
 }
 
-/// The rules on fresh facts; nothing is written. `/settle` asks the same question again.
+/// The rules on fresh facts; nothing is written. `/settle` asks the same question again, of a payment that verify has
+/// promised without a margin before the end of its window.
 pub(crate) async fn judge(
     facilitator: &Facilitator,
     request: &Request,
+    validity_margin_seconds: u64,
     now: UnixSeconds,
 ) -> Result<Result<(VerifiedPayment, GasMoney), Refusal>, Fault> {
     let service = service_of(facilitator, request)?;
-    if let Err(refusal) = rules::check_offline(request, &service.policy, now) {
+    let policy = Policy { validity_margin_seconds, ..service.policy.clone() };
+    if let Err(refusal) = rules::check_offline(request, &policy, now) {
         return Ok(Err(refusal));
     }
-    let reading = lens::read(&service.pool, request, &service.policy, &service.lane_addresses(), now).await?;
+    let reading = lens::read(&service.pool, request, &policy, &service.lane_addresses(), now).await?;
     for (lane, balance) in reading.lane_balances.iter().enumerate() {
         metrics::lane_balance(service, lane, *balance);
     }
     let gas_money = GasMoney { base_fee: reading.facts.block.base_fee, lane_balances: reading.lane_balances };
     // The clock is read again: a slow node must not let a window close unnoticed.
-    Ok(rules::check(request, &reading.facts, &service.policy, now.max(clock::now()))
+    Ok(rules::check(request, &reading.facts, &policy, now.max(clock::now()))
         .map(|verified| (verified, gas_money)))
 }
 

@@ -160,6 +160,9 @@ impl File {
     }
 }
 
+/// As in config/default.toml.
+const DEFAULT_OPERATOR_LISTEN: &str = "127.0.0.1:4022";
+
 impl Server {
     fn understand(self) -> Result<ServerSettings, ConfigError> {
         let listen = address("server.listen", &self.listen)?;
@@ -200,6 +203,7 @@ impl Server {
         Ok(ServerSettings {
             listen,
             operator_listen,
+            operator_listen_is_default: self.operator_listen == DEFAULT_OPERATOR_LISTEN,
             body_bytes_max: self.body_bytes_max,
             request_timeout: Duration::from_millis(positive(
                 "server.request_timeout_ms",

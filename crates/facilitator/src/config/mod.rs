@@ -81,6 +81,8 @@ pub struct ServerSettings {
     pub listen: SocketAddr,
     /// Operator listener, if any.
     pub operator_listen: Option<SocketAddr>,
+    /// Whether that is the embedded default, which nobody asked for.
+    pub operator_listen_is_default: bool,
     /// Largest body.
     pub body_bytes_max: usize,
     /// Longest answer.

@@ -200,10 +200,15 @@ impl<'a> Keeper<'a> {
             lane.set_open_slots(count);
             metrics::lane_open_slots(self.service, index, count);
         }
-        let open = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
-        let oldest =
-            open.map(|payment| payment.created_at).min().map_or(0, |at| unix_now().saturating_sub(at));
-        let oldest = Duration::from_secs(u64::try_from(oldest).unwrap_or_default());
+        let payments = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
+        let mut by_payer: HashMap<Address, usize> = HashMap::new();
+        let mut oldest = unix_now();
+        for payment in payments.filter(|payment| !payment.status.is_terminal()) {
+            *by_payer.entry(payment.terms.key.authorizer).or_default() += 1;
+            oldest = oldest.min(payment.created_at);
+        }
+        self.service.room.set_open(by_payer);
+        let oldest = Duration::from_secs(u64::try_from(unix_now() - oldest).unwrap_or_default());
         metrics::keeper_passed(self.service, clock::now().0, oldest);
         let open: HashSet<B256> = work
             .slots
