@@ -1,0 +1,172 @@
+//! `kill -9` at every step of a settlement, and a restart: one transfer, and its success told once.
+
+use crate::support::{Bench, RECEIPT, SEND, Setup, StoreKind, Told};
+use quittance_testkit::{
+    SignedPayment,
+    harness::{Fault, Rule},
+};
+
+/// The next identical call gets the success, the one after it does not.
+async fn assert_success_waits(bench: &Bench, payment: &SignedPayment) {
+    let hash = bench.settle(payment).await.success_of(payment);
+    assert_eq!(bench.settle(payment).await.told(), Told::Duplicate(hash));
+    bench.assert_one_transaction_paid(payment, hash).await;
+}
+
+on_both_stores! {
+    async fn killed_between_verify_and_settle(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        bench.crash_and_restart().await;
+        assert_eq!(bench.row(&payment).await["status"], "reserved");
+        assert_eq!(bench.verify(&payment).await.invalid(), "invalid_exact_evm_nonce_already_used");
+        assert_success_waits(&bench, &payment).await;
+    }
+
+    /// The bytes are stored, and the node has never seen them.
+    async fn killed_before_the_send_arrived(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let held = bench.proxy.add(Rule::on(SEND).then(Fault::Hang));
+        let call = bench.settling(&payment);
+        bench.proxy.wait_for(SEND, 1).await.unwrap();
+        bench.server.kill9();
+        bench.proxy.remove(held);
+        assert_eq!(call.await.unwrap(), None);
+        assert_eq!(bench.known_to_the_node().await, 0);
+        bench.crash_and_restart().await;
+        assert_success_waits(&bench, &payment).await;
+        let sent = bench.sent();
+        assert!(sent.len() >= 2 && sent.iter().all(|hash| *hash == sent[0]), "other bytes were sent: {sent:?}");
+    }
+
+    /// The node has the bytes, and nobody knows.
+    async fn killed_before_the_send_was_answered(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let held = bench.proxy.add(Rule::on(SEND).then(Fault::held_answer()));
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        bench.server.kill9();
+        bench.proxy.remove(held);
+        assert_eq!(call.await.unwrap(), None);
+        bench.crash_and_restart().await;
+        assert_success_waits(&bench, &payment).await;
+    }
+
+    async fn killed_while_waiting_for_the_block(store) {
+        let mut bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
+        bench.crash_and_restart().await;
+        assert_eq!(call.await.unwrap(), None);
+        assert_eq!(bench.row(&payment).await["status"], "signed");
+        let again = bench.settling(&payment);
+        bench.anvil.mine(1).await.unwrap();
+        let hash = again.await.unwrap().unwrap().success_of(&payment);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    async fn killed_before_the_receipt_was_read(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Hang));
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
+        bench.server.kill9();
+        bench.proxy.remove(held);
+        assert_eq!(call.await.unwrap(), None);
+        assert!(bench.is_used(&payment).await);
+        bench.crash_and_restart().await;
+        assert_success_waits(&bench, &payment).await;
+    }
+
+    /// Nobody asks again: the restart alone brings it to its end.
+    async fn killed_and_nobody_comes_back(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payments = bench.payments(5).await;
+        let held = bench.proxy.add(Rule::on(SEND).then(Fault::Hang));
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_for(SEND, 5).await.unwrap();
+        bench.server.kill9();
+        bench.proxy.remove(held);
+        for call in calls {
+            assert_eq!(call.await.unwrap(), None);
+        }
+        bench.crash_and_restart().await;
+        for payment in &payments {
+            bench.until_status(payment, "settled").await;
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!(bench.mined().await, 5);
+    }
+
+    async fn killed_right_after_the_answer(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        bench.server.kill9();
+        bench.crash_and_restart().await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+}
+
+/// Killed again and again, at no particular moment, with callers that never give up.
+mod killed_again_and_again {
+    use super::*;
+    use crate::support::{DEADLINE, until};
+
+    async fn run(store: StoreKind) {
+        let mut bench = Setup::new(store).block_time(1).start().await;
+        let payments = bench.payments(30).await;
+        let callers: Vec<_> = payments
+            .iter()
+            .map(|payment| {
+                let (client, body) = (bench.client.clone(), payment.body().clone());
+                tokio::spawn(async move { stubborn(&client, &body).await })
+            })
+            .collect();
+        for kill in 1..=4 {
+            bench.proxy.wait_for(SEND, kill * 6).await.unwrap();
+            bench.crash_and_restart().await;
+        }
+        for (caller, payment) in callers.into_iter().zip(&payments) {
+            let hash = caller.await.unwrap();
+            assert_eq!(bench.settle(payment).await.told(), Told::Duplicate(hash));
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (30, 30));
+    }
+
+    /// Posts until the answer is a success; a crash is no answer.
+    async fn stubborn(
+        client: &quittance_testkit::Facilitator,
+        body: &serde_json::Value,
+    ) -> alloy_primitives::B256 {
+        until("a success", DEADLINE, || async {
+            let (status, json) = client.settle(body).await.ok()?;
+            match (crate::support::Reply { status, json }).told() {
+                Told::Success(hash) => Some(hash),
+                Told::Pending(_) | Told::Unavailable => None,
+                other => panic!("{other:?}"),
+            }
+        })
+        .await
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sqlite() {
+        run(StoreKind::Sqlite).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn postgres() {
+        run(StoreKind::Postgres).await;
+    }
+}

@@ -1,0 +1,93 @@
+//! Many callers at once.
+
+use crate::support::{Bench, Setup, StoreKind, Told, told};
+use quittance_testkit::SignedPayment;
+
+/// One caller has it, all others know who.
+async fn assert_one_success(bench: &Bench, payment: &SignedPayment, answers: &[Told]) {
+    let hashes: Vec<_> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Told::Success(hash) => Some(*hash),
+            _ => None,
+        })
+        .collect();
+    let [hash] = hashes[..] else { panic!("{} successes in {answers:?}", hashes.len()) };
+    let others: Vec<_> = answers.iter().filter(|answer| !answer.is_success()).collect();
+    assert!(others.iter().all(|answer| **answer == Told::Duplicate(hash)), "{others:?}");
+    bench.assert_one_transaction_paid(payment, hash).await;
+}
+
+/// Everybody has theirs, in one gapless row of transactions.
+async fn assert_all_settle(bench: &Bench, count: usize) {
+    let payments = bench.payments(count).await;
+    let replies = bench.settle_all(&payments).await;
+    for (reply, payment) in replies.iter().zip(&payments) {
+        reply.success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+    let count = u64::try_from(count).unwrap();
+    assert_eq!((bench.mined().await, bench.known_to_the_node().await), (count, count));
+}
+
+on_both_stores! {
+    async fn fifty_callers_with_one_payment(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let replies = bench.settle_all(&vec![payment.clone(); 50]).await;
+        assert_one_success(&bench, &payment, &told(&replies)).await;
+    }
+
+    async fn fifty_callers_with_one_verified_payment_and_slow_blocks(store) {
+        let bench = Setup::new(store).block_time(1).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let replies = bench.settle_all(&vec![payment.clone(); 50]).await;
+        assert_one_success(&bench, &payment, &told(&replies)).await;
+    }
+
+    async fn a_hundred_payments_on_one_signer(store) {
+        let bench = Setup::new(store).start().await;
+        assert_all_settle(&bench, 100).await;
+    }
+
+    async fn two_hundred_payments_with_blocks_of_one_second(store) {
+        let bench = Setup::new(store).block_time(1).start().await;
+        assert_all_settle(&bench, 200).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_payments_with_blocks_of_five_seconds() {
+    let bench = Setup::new(StoreKind::Sqlite).block_time(5).start().await;
+    assert_all_settle(&bench, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_payments_on_four_signers() {
+    let bench = Setup::new(StoreKind::Sqlite).block_time(1).signers(4).start().await;
+    assert_all_settle(&bench, 100).await;
+    for signer in &bench.signers {
+        assert!(bench.anvil.nonce(*signer, false).await.unwrap() > 0, "a signer had nothing to do");
+    }
+}
+
+/// Ten of each, all at once: whoever asks second is told so, and nobody is told to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_callers_with_each_of_ten_payments() {
+    let bench = Setup::new(StoreKind::Sqlite).block_time(1).start().await;
+    let payments = bench.payments(10).await;
+    let calls: Vec<_> = payments.iter().cycle().take(100).cloned().collect();
+    let answers = told(&bench.settle_all(&calls).await);
+    for (index, _) in payments.iter().enumerate() {
+        let of_one: Vec<_> = answers.iter().skip(index).step_by(10).collect();
+        assert_eq!(of_one.iter().filter(|answer| answer.is_success()).count(), 1, "{of_one:?}");
+        assert_eq!(
+            of_one.iter().filter(|answer| matches!(answer, Told::Duplicate(_))).count(),
+            9,
+            "{of_one:?}"
+        );
+    }
+    bench.assert_paid_once(&payments).await;
+    assert_eq!(bench.mined().await, 10);
+}

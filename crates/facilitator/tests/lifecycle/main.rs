@@ -1,0 +1,16 @@
+//! What becomes of a payment: the real binary between a real node and a real database, on good days and on bad ones.
+//!
+//! Every test asserts what moved on chain, what callers were told, and what the row says.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[macro_use]
+mod support;
+
+mod crash;
+mod crowd;
+mod grants;
+mod identifiers;
+mod replicas;
+mod reservations;
+mod round_trips;

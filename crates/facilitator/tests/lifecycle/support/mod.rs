@@ -1,0 +1,42 @@
+//! The bench every test stands on.
+
+mod answers;
+mod bench;
+mod database;
+mod raw_client;
+mod setup;
+mod waits;
+
+pub(crate) use answers::{Reply, Told, told};
+pub(crate) use bench::Bench;
+pub(crate) use database::Database;
+pub(crate) use raw_client::RawCall;
+pub(crate) use setup::{Setup, StoreKind};
+pub(crate) use waits::{DEADLINE, until};
+
+/// The method that puts a transaction into the world.
+pub(crate) const SEND: &str = "eth_sendRawTransaction";
+/// The method that says what became of it.
+pub(crate) const RECEIPT: &str = "eth_getTransactionReceipt";
+
+/// One test for each store.
+macro_rules! on_both_stores {
+    ($($(#[$doc:meta])* async fn $name:ident($store:ident) $body:block)+) => {$(
+        $(#[$doc])*
+        mod $name {
+            use super::*;
+
+            async fn run($store: StoreKind) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                run(StoreKind::Sqlite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                run(StoreKind::Postgres).await;
+            }
+        }
+    )+};
+}

@@ -1,0 +1,146 @@
+//! How a test wants its bench.
+
+use super::{Bench, Database};
+use alloy_primitives::U256;
+use quittance_testkit::{
+    Anvil, DevChain, dev_address,
+    harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, RpcProxy},
+};
+use serde_json::Value;
+
+/// The server's database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    Sqlite,
+    Postgres,
+}
+
+/// How blocks come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mining {
+    PerTransaction,
+    Every(u64),
+    OnDemand,
+}
+
+/// Where the dev accounts that pay begin, after those that sign for the server; the last account deploys.
+pub(crate) const PAYERS: std::ops::Range<usize> = 4..9;
+/// What each of them has, in atomic units.
+pub(crate) const PURSE: u64 = 1_000_000_000;
+
+/// A chain, a node proxy, a store and a server, to be described and started.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Setup {
+    store: StoreKind,
+    mining: Mining,
+    anvil_args: Vec<String>,
+    signers: usize,
+    confirmations: u64,
+    settings: Vec<(&'static str, Value)>,
+}
+
+impl Setup {
+    pub(crate) fn new(store: StoreKind) -> Self {
+        Self {
+            store,
+            mining: Mining::PerTransaction,
+            anvil_args: Vec::new(),
+            signers: 1,
+            confirmations: 1,
+            settings: Vec::new(),
+        }
+    }
+
+    /// A block every so many seconds.
+    pub(crate) fn block_time(mut self, seconds: u64) -> Self {
+        self.mining = Mining::Every(seconds);
+        self
+    }
+
+    /// Blocks only when the test says so.
+    pub(crate) fn no_mining(mut self) -> Self {
+        self.mining = Mining::OnDemand;
+        self
+    }
+
+    /// Dev accounts 0 up to this one sign for the server.
+    pub(crate) fn signers(mut self, count: usize) -> Self {
+        assert!(count <= PAYERS.start);
+        self.signers = count;
+        self
+    }
+
+    pub(crate) fn confirmations(mut self, blocks: u64) -> Self {
+        self.confirmations = blocks;
+        self
+    }
+
+    /// How long `/settle` waits.
+    pub(crate) fn wait_seconds(self, seconds: u64) -> Self {
+        self.set("settle.wait_seconds", seconds.into())
+    }
+
+    pub(crate) fn set(mut self, key: &'static str, value: Value) -> Self {
+        self.settings.push((key, value));
+        self
+    }
+
+    /// Starts everything. Blocks come as described only after the contracts are in place and the payers have money.
+    pub(crate) async fn start(self) -> Bench {
+        let (chain, database) = tokio::join!(self.start_chain(), self.start_database());
+        let (anvil, chain) = chain;
+        let proxy = RpcProxy::start(anvil.url()).await.unwrap();
+        let mut network = NetworkConfig::new(chain.chain_id())
+            .rpc_url_from_env("RPC_URL", proxy.url())
+            .confirmations(self.confirmations);
+        for index in 0..self.signers {
+            network = network.dev_signer(index);
+        }
+        let mut config = ConfigBuilder::new().unwrap().network(network);
+        if let Some(database) = &database {
+            config = config.store_url(database.url.clone());
+        }
+        for (key, value) in self.settings {
+            config = config.set(key, value);
+        }
+        let server = QuittanceProcess::start(env!("CARGO_BIN_EXE_quittance"), config.clone()).await.unwrap();
+        let from_block = anvil.client().block_number().await.unwrap() + 1;
+        Bench {
+            client: server.client().unwrap(),
+            signers: (0..self.signers).map(dev_address).collect(),
+            anvil,
+            chain,
+            proxy,
+            database,
+            config,
+            server,
+            from_block,
+        }
+    }
+
+    async fn start_chain(&self) -> (Anvil, DevChain) {
+        let mut builder = Anvil::builder();
+        for arg in &self.anvil_args {
+            builder = builder.arg(arg);
+        }
+        let anvil = builder.spawn().await.unwrap();
+        let chain = DevChain::deploy(&anvil).await.unwrap();
+        for payer in PAYERS {
+            chain.mint(chain.token, dev_address(payer), U256::from(PURSE)).await.unwrap();
+        }
+        match self.mining {
+            Mining::PerTransaction => {}
+            Mining::Every(seconds) => anvil.set_interval_mining(seconds).await.unwrap(),
+            Mining::OnDemand => anvil.set_automine(false).await.unwrap(),
+        }
+        (anvil, chain)
+    }
+
+    async fn start_database(&self) -> Option<Database> {
+        match self.store {
+            StoreKind::Sqlite => None,
+            StoreKind::Postgres => Some(Database::create().await),
+        }
+    }
+}
