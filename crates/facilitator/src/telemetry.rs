@@ -8,9 +8,9 @@ use tracing_subscriber::{
     EnvFilter, Layer, filter::filter_fn, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// Starts logging. The level is `info` unless `RUST_LOG` says otherwise.
-pub(crate) fn start() {
-    let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+/// Starts logging, at `level` unless `RUST_LOG` says otherwise.
+pub(crate) fn start(level: &str) {
+    let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = filter_fn(is_ours);
     let _ = tracing_subscriber::registry().with(lines.with_filter(ours)).with(level).try_init();

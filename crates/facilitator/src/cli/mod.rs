@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod payments;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -24,12 +25,25 @@ enum Command {
     Serve(ConfigFile),
     /// Check a configuration: store, RPC endpoints, contracts, signers.
     Check(ConfigFile),
+    /// Look at payments and act on stuck ones.
+    Payments(payments::Payments),
     /// No configuration needed: start a local chain and the facilitator on it, and make real payments.
     Demo {
         /// Exit when the payments are made: 0 if all went as expected, else 1.
         #[arg(long)]
         once: bool,
     },
+}
+
+impl Command {
+    /// How much is logged unless `RUST_LOG` says otherwise. The demo tells its own story.
+    fn log_level(&self) -> &'static str {
+        match self {
+            Self::Demo { .. } => "warn",
+            Self::Payments(_) => "warn",
+            _ => "info",
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -42,11 +56,12 @@ struct ConfigFile {
 impl Cli {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        crate::telemetry::start();
+        crate::telemetry::start(self.command.log_level());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match self.command {
                 Command::Serve(file) => serve::run(file.config.as_deref()).await,
+                Command::Payments(arguments) => payments::run(arguments).await,
                 Command::Check(file) => check::run(file.config.as_deref()).await,
                 Command::Demo { once } => demo::run(once).await,
             }

@@ -5,7 +5,7 @@
 
 use super::{
     Lane, fees_of,
-    outcome::{self, Verdict},
+    outcome::{self, Consumed, Verdict},
     plan::{Action, AttemptView, ChainView, plan},
 };
 use crate::{
@@ -25,7 +25,9 @@ use quittance_protocol::{
     settlement::{Event, Evidence, Status},
     units::LaneNonce,
 };
-use quittance_store::model::{Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SlotId, SlotOutcome};
+use quittance_store::model::{
+    Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SettlementId, SlotId, SlotOutcome,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -185,13 +187,30 @@ impl<'a> Keeper<'a> {
         }
         if acting {
             for payment in &work.orphans {
-                moved |= self.resolve(payment, None).await?;
+                moved |= self.resolve(payment, Consumed::Foreign).await?;
             }
         }
         if moved {
             self.service.announce();
         }
         Ok(if moved { Activity::Moved } else { Activity::Waiting })
+    }
+
+    /// Replaces a payment's newest attempt by one that only consumes the nonce. Whichever is mined decides.
+    pub(crate) async fn cancel(&self, id: SettlementId) -> Result<Option<B256>, Fault> {
+        let work = self.facilitator.store.open_work(self.service.network()).await?;
+        let is_its_slot = |slot: &&OpenSlot| slot.payment.as_ref().is_some_and(|payment| payment.id == id);
+        let Some(slot) = work.slots.iter().find(is_its_slot) else { return Ok(None) };
+        let chain = ChainView {
+            head: Some(watch::head(&self.service.pool).await?),
+            tip: self.service.tip().await?,
+            ..ChainView::default()
+        };
+        if !self.replace(slot, &chain, AttemptKind::Filler).await? {
+            return Ok(None);
+        }
+        let attempts = self.facilitator.store.attempts(id).await?;
+        Ok(attempts.last().map(|attempt| attempt.signed.hash))
     }
 
     fn count_open(&mut self, work: &OpenWork) {
@@ -364,7 +383,8 @@ impl<'a> Keeper<'a> {
             return self.close(slot, SlotOutcome::Ours).await;
         }
         // The outcome first, then the slot: a crash in between finds the slot open and looks again.
-        if self.resolve(payment, is_payment.then_some(receipt)).await? {
+        let consumed = if is_payment { Consumed::Reverted(receipt) } else { Consumed::Canceled(receipt) };
+        if self.resolve(payment, consumed).await? {
             return self.close(slot, SlotOutcome::Ours).await;
         }
         Ok(false)
@@ -381,19 +401,19 @@ impl<'a> Keeper<'a> {
         }
         self.facilitator.store.close_slot(slot.id, SlotOutcome::Foreign).await?;
         if let Some(payment) = &slot.payment {
-            self.resolve(payment, None).await?;
+            self.resolve(payment, Consumed::Foreign).await?;
         }
         Ok(true)
     }
 
     /// None of our attempts in a consumed slot moved the money: find out what did, or sign again.
-    async fn resolve(&self, payment: &Payment, reverted: Option<&Receipt>) -> Result<bool, Fault> {
+    async fn resolve(&self, payment: &Payment, consumed: Consumed<'_>) -> Result<bool, Fault> {
         if payment.status.is_terminal() {
             return Ok(true);
         }
         let attempts = self.facilitator.store.attempts(payment.id).await?;
         let ours: Vec<B256> = attempts.iter().map(|attempt| attempt.signed.hash).collect();
-        match outcome::of_consumed_slot(self.service, &payment.terms, reverted, &ours).await? {
+        match outcome::of_consumed_slot(self.service, &payment.terms, consumed, &ours).await? {
             Verdict::Final(event, evidence) => self.transition(payment, event, &evidence).await,
             Verdict::Unknown => Ok(false),
             Verdict::StillAlive => self.sign_again(payment, &attempts).await,

@@ -62,14 +62,25 @@ fn authorization(terms: &NewPayment) -> Authorization {
     }
 }
 
-/// Every slot of the payment is consumed and none of our attempts moved the money. `reverted`: our own attempt that was
-/// mined and failed. `ours`: hashes of all attempts ever signed for it.
+/// What took the nonce of a payment's last slot without moving the money.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Consumed<'a> {
+    /// Our own attempt, which reverted.
+    Reverted(&'a Receipt),
+    /// Our own filler: the payment was canceled.
+    Canceled(&'a Receipt),
+    /// A transaction that is not ours.
+    Foreign,
+}
+
+/// Every slot of the payment is consumed and none of our attempts moved the money. `ours`: hashes of all attempts ever
+/// signed for it.
 ///
 /// `authorizationState` cannot tell used from canceled; the logs can.
 pub(crate) async fn of_consumed_slot(
     service: &NetworkService,
     terms: &NewPayment,
-    reverted: Option<&Receipt>,
+    consumed: Consumed<'_>,
     ours: &[B256],
 ) -> Result<Verdict, Fault> {
     let key = &terms.key;
@@ -80,18 +91,21 @@ pub(crate) async fn of_consumed_slot(
     if used {
         return used_or_canceled(service, terms, head.number, ours).await;
     }
-    if let Some(receipt) = reverted {
-        // Unused, and nothing we signed can execute any more: whatever happens to it now is a new payment.
-        return Ok(failed(
+    let expired = head.timestamp.to_u256() >= terms.valid_before;
+    let at = |receipt: &Receipt| Some((receipt.tx_hash, receipt.block_number));
+    // Unused, and nothing we signed can execute any more: whatever happens to it now is a new payment.
+    Ok(match consumed {
+        Consumed::Reverted(receipt) => {
+            failed(Code::TransactionFailed, "the transaction was mined and reverted", at(receipt))
+        }
+        _ if expired => failed(Code::ValidBefore, "the authorization expired before it could be mined", None),
+        Consumed::Canceled(receipt) => failed(
             Code::TransactionFailed,
-            "the transaction was mined and reverted",
-            Some((receipt.tx_hash, receipt.block_number)),
-        ));
-    }
-    if head.timestamp.to_u256() >= terms.valid_before {
-        return Ok(failed(Code::ValidBefore, "the authorization expired before it could be mined", None));
-    }
-    Ok(Verdict::StillAlive)
+            "the operator canceled the transaction before it was mined",
+            at(receipt),
+        ),
+        Consumed::Foreign => Verdict::StillAlive,
+    })
 }
 
 async fn used_or_canceled(

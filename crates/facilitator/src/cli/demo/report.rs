@@ -1,0 +1,167 @@
+//! What the reader sees, and whether it is what was to be seen.
+
+use alloy_primitives::{Address, U256};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+/// One expectation about a step.
+#[derive(Debug, PartialEq, Eq)]
+struct Check {
+    what: String,
+    expected: String,
+    found: String,
+}
+
+/// One thing that was tried. It went as expected if it was checked at all and every check holds.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    title: String,
+    pub(super) verify: String,
+    pub(super) settle: String,
+    pub(super) moved: String,
+    pub(super) nonce: String,
+    /// Lines below the step.
+    pub(super) notes: Vec<String>,
+    checks: Vec<Check>,
+}
+
+impl Step {
+    pub(super) fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), ..Self::default() }
+    }
+
+    pub(super) fn expect(&mut self, what: &str, expected: impl Display, found: impl Display) {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        self.checks.push(Check { what: what.to_owned(), expected, found });
+    }
+
+    fn surprises(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.expected != check.found)
+    }
+
+    fn as_expected(&self) -> bool {
+        !self.checks.is_empty() && self.surprises().next().is_none()
+    }
+}
+
+/// One account's line in the books.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) who: String,
+    pub(super) address: Address,
+    pub(super) before: U256,
+    pub(super) after: U256,
+    /// `Transfer` logs that name it.
+    pub(super) transfers: usize,
+}
+
+/// Prints steps as they end, and counts them.
+#[derive(Debug)]
+pub(super) struct Report<W> {
+    out: W,
+    steps: usize,
+    as_expected: usize,
+}
+
+impl<W: Write> Report<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out, steps: 0, as_expected: 0 }
+    }
+
+    /// A title and what belongs to it, one a line.
+    pub(super) fn facts(&mut self, title: &str, facts: &[(&str, String)]) -> io::Result<()> {
+        let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+        writeln!(self.out, "{title}\n")?;
+        for (name, fact) in facts {
+            writeln!(self.out, "  {name:width$}  {fact}")?;
+        }
+        Ok(())
+    }
+
+    /// Begins a table of steps.
+    pub(super) fn section(&mut self, title: &str) -> io::Result<()> {
+        self.line("", title, ["/verify", "/settle", "moved USDC", "nonce"], "")
+    }
+
+    /// One row of the table.
+    pub(super) fn step(&mut self, step: &Step) -> io::Result<()> {
+        let good = step.as_expected();
+        self.steps += 1;
+        self.as_expected += usize::from(good);
+        let number = self.steps.to_string();
+        let cells = [&step.verify, &step.settle, &step.moved, &step.nonce].map(String::as_str);
+        self.line(&number, &step.title, cells, if good { "ok" } else { "NOT AS EXPECTED" })?;
+        for note in &step.notes {
+            writeln!(self.out, "{:6}{note}", "")?;
+        }
+        if step.checks.is_empty() {
+            writeln!(self.out, "{:6}! nothing was checked", "")?;
+        }
+        for Check { what, expected, found } in step.surprises() {
+            writeln!(self.out, "{:6}! {what}: expected {expected:?}, found {found:?}", "")?;
+        }
+        Ok(())
+    }
+
+    /// What every account had and has.
+    pub(super) fn books(&mut self, accounts: &[Account]) -> io::Result<()> {
+        let title = "What moved on chain";
+        writeln!(
+            self.out,
+            "\n{title:38}{:13}{:>10}{:>11}{:>12}{:>11}",
+            "", "before", "after", "moved USDC", "Transfers"
+        )?;
+        for account in accounts {
+            writeln!(
+                self.out,
+                "  {:36}{:13}{:>10}{:>11}{:>12}{:>11}",
+                account.who,
+                short(account.address),
+                usdc(account.before),
+                usdc(account.after),
+                change(account.before, account.after),
+                account.transfers,
+            )?;
+        }
+        writeln!(self.out)
+    }
+
+    /// The last line, and whether every step went as expected.
+    pub(super) fn verdict(mut self) -> anyhow::Result<bool> {
+        writeln!(self.out, "\n{} of {} as expected", self.as_expected, self.steps)?;
+        self.out.flush()?;
+        Ok(self.steps > 0 && self.as_expected == self.steps)
+    }
+
+    fn line(&mut self, number: &str, title: &str, cells: [&str; 4], mark: &str) -> io::Result<()> {
+        let [verify, settle, moved, nonce] = cells;
+        let before = if number.is_empty() { "\n" } else { "" };
+        // Titles of tables start at the margin, those of steps behind their number.
+        let title =
+            if number.is_empty() { format!("{title:57}") } else { format!("{number:>4}  {title:51}") };
+        let line = format!("{before}{title}{verify:9}{settle:9}{moved:>10}  {nonce:8}{mark}");
+        writeln!(self.out, "{}", line.trim_end())
+    }
+}
+
+/// Atomic units with the token's six decimals.
+pub(super) fn usdc(amount: U256) -> String {
+    let million = U256::from(1_000_000);
+    format!("{}.{:0>6}", amount / million, (amount % million).to_string())
+}
+
+fn change(before: U256, after: U256) -> String {
+    match before.cmp(&after) {
+        std::cmp::Ordering::Less => format!("+{}", usdc(after - before)),
+        std::cmp::Ordering::Equal => usdc(U256::ZERO),
+        std::cmp::Ordering::Greater => format!("-{}", usdc(before - after)),
+    }
+}
+
+/// Beginning and end of an address.
+fn short(address: Address) -> String {
+    let text = address.to_checksum(None);
+    format!("{}…{}", &text[..6], &text[38..])
+}
