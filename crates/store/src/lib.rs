@@ -92,8 +92,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// slot and first attempt, and move the payment to `signed` (compare-and-set on `version`). Any number of
     /// processes may do this at once.
     ///
-    /// `None`: the payment had moved on; nothing was written and no nonce is consumed. The lane must have been
-    /// introduced by `raise_lane_floor`.
+    /// A payment that is `signed` already is signed again only when it has no open slot: a foreign transaction took the
+    /// last one.
+    ///
+    /// `None`: the payment had moved on, has an open slot, or is on another network; `sign` was not called, nothing was
+    /// written and no nonce is consumed. The lane must have been introduced by `raise_lane_floor`.
     async fn sign_slot(
         &self,
         id: SettlementId,
@@ -119,7 +122,7 @@ pub trait Store: Debug + Send + Sync + 'static {
         sign: SignWith<'_>,
     ) -> Result<Option<Attempt>, StoreError>;
 
-    /// Closes a slot: the chain has consumed its nonce at depth.
+    /// Closes a slot: the chain has consumed its nonce at depth. The first outcome stays; closing again changes nothing.
     async fn close_slot(&self, slot: SlotId, outcome: SlotOutcome) -> Result<(), StoreError>;
 
     /// Everything not final on a network: open slots in (lane, nonce) order with their attempts and payments, and signed or
@@ -141,7 +144,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     ) -> Result<bool, StoreError>;
 
     /// Gives the answer lease back. `answered`: what was written to the caller, or `None` when nothing was (the
-    /// connection was gone). Does nothing if `holder` no longer holds it. Returns whether it did.
+    /// connection was gone). Does nothing if another has taken it since; a lease that lapsed and that nobody took still
+    /// records what was said. Returns whether it did.
     async fn release_answer(
         &self,
         id: SettlementId,

@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes at once.
 
 use sqlx::{
-    ConnectOptions, Connection, Postgres,
+    ConnectOptions, Connection, Executor, Postgres,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{io, str::FromStr, time::Duration};
@@ -62,6 +62,8 @@ impl SqlStore<Postgres> {
         let bounded = options.options([
             ("statement_timeout", "5000"),
             ("lock_timeout", "4000"),
+            // A ROLLBACK outside a transaction is a warning, and every connection that comes back gets one.
+            ("client_min_messages", "error"),
             // A process that is paused inside a transaction would otherwise hold a lane's row for ever.
             ("idle_in_transaction_session_timeout", "5000"),
         ]);
@@ -77,10 +79,12 @@ impl SqlStore<Postgres> {
                     Ok(true)
                 })
             })
+            // A caller that leaves while BEGIN is on its way leaves a transaction behind that the driver does not know
+            // of. The next caller's write would be acknowledged inside it and never committed.
             .after_release(|connection, _| {
                 Box::pin(async move {
-                    match tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await {
-                        Ok(answer) => answer.map(|()| true),
+                    match tokio::time::timeout(RELEASE_TIMEOUT, connection.execute("ROLLBACK")).await {
+                        Ok(answer) => answer.map(|_| true),
                         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
                     }
                 })

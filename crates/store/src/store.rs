@@ -314,7 +314,8 @@ impl<D: Dialect> Store for SqlStore<D> {
             Some(highest) => floor.max(LaneNonce(highest.saturating_add(1))),
             None => floor,
         };
-
+        // Checked before anything is signed that could not be stored.
+        rows::int(lane_nonce.0, "lane nonce")?;
         let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
         let evidence = Evidence { tx_hash: Some(signed.hash), ..Evidence::default() };
         let slot = tx.insert_slot(lane, lane_nonce, Some(id)).await?.ok_or(sqlx::Error::RowNotFound)?;

@@ -1,0 +1,173 @@
+//! One file, one process.
+
+use quittance_store::{PgStore, SqliteStore, StoreError, open};
+use std::{
+    error::Error,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use crate::{fixture::Fixture, given::reserved};
+
+const FILE: &str = "QUITTANCE_TEST_SQLITE_FILE";
+const HERE: &str = "sqlite_only::the_other_process";
+
+#[tokio::test]
+async fn a_second_opener_is_refused() {
+    let fixture = Fixture::sqlite().await;
+    let file = fixture.database.file();
+    let refused = SqliteStore::open(&fixture.database.url()).await;
+    assert!(matches!(refused, Err(StoreError::Locked)), "{refused:?}");
+
+    // By another name it is the same file.
+    let link = file.with_file_name("link.db");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let detour = file.parent().unwrap().join(".").join("quittance.db");
+    for name in [link, detour] {
+        let refused = SqliteStore::open(&format!("sqlite://{}", name.display())).await;
+        assert!(matches!(refused, Err(StoreError::Locked)), "{refused:?}");
+    }
+    // And the one who has it is not disturbed.
+    reserved(&*fixture.store).await;
+    fixture.restarted().await.store.ping().await.unwrap();
+}
+
+/// Run by the next test in a process of its own: opens the file, says so, and holds it until its input ends.
+#[tokio::test]
+#[ignore = "the other half of a_second_process_is_refused"]
+async fn the_other_process() {
+    let file = std::env::var_os(FILE).unwrap();
+    let opened = SqliteStore::open(&format!("sqlite://{}", Path::new(&file).display())).await;
+    println!("\nother process: {}", if opened.is_ok() { "open" } else { "refused" });
+    if let Ok(store) = opened {
+        reserved(&store).await;
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        // Ends as a crash does: nothing is closed.
+        std::process::abort();
+    }
+}
+
+/// The process, what it says, and its output: a process that cannot print any more would fail for that.
+fn other_process(file: &Path) -> (Child, String, impl Sized) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", HERE, "--ignored", "--nocapture"])
+        .env(FILE, file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find_map(|line| Some(line.strip_prefix("other process: ")?.to_owned()));
+    (child, said.expect("the other process ended before it said anything"), lines)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused() {
+    let fixture = Fixture::sqlite().await;
+    let file = fixture.database.file();
+    let (mut child, said, _output) = other_process(&file);
+    assert_eq!(said, "refused");
+    assert!(child.wait().unwrap().success());
+
+    // The other way round; and a process that crashes leaves neither the lock nor a half-written file behind.
+    let Fixture { store, database } = fixture;
+    drop(store);
+    let (mut child, said, _output) = other_process(&file);
+    assert_eq!(said, "open");
+    assert!(matches!(database.open().await, Err(StoreError::Locked)));
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(!child.wait().unwrap().success());
+    let store = database.open().await.unwrap();
+    assert_eq!(store.find(&Default::default(), 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_the_owner_may_read_the_file() {
+    let fixture = Fixture::sqlite().await;
+    reserved(&*fixture.store).await;
+    for entry in std::fs::read_dir(fixture.database.file().parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().mode() & 0o077, 0, "{entry:?}");
+    }
+}
+
+#[tokio::test]
+async fn commits_are_written_through_the_log_to_the_disk() {
+    let fixture = Fixture::sqlite().await;
+    let mode = fixture.list("PRAGMA journal_mode").await;
+    assert_eq!(mode.into_iter().collect::<Vec<_>>(), ["wal"]);
+}
+
+#[tokio::test]
+async fn urls_that_cannot_be_a_store_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().display();
+    for url in [
+        String::new(),
+        "quittance.db".to_owned(),
+        "mysql://root@localhost/quittance".to_owned(),
+        "sqlite::memory:".to_owned(),
+        "sqlite://:memory:".to_owned(),
+        format!("sqlite:{here}/quittance.db"),
+        "sqlite://".to_owned(),
+        format!("sqlite://{here}/quittance.db?mode=memory"),
+        format!("sqlite://{here}/quittance.db?vfs=unix-none"),
+        "postgres//".to_owned(),
+        "postgres://user@host:port/db".to_owned(),
+        "postgres://localhost/db?sslmod=require".to_owned(),
+        "postgres://localhost/db?options=-csynchronous_commit%3Doff".to_owned(),
+        "postgres://localhost/db?sslmode=mandatory".to_owned(),
+    ] {
+        let refused = open(&url).await.map(drop);
+        assert!(matches!(refused, Err(StoreError::Url(_))), "{url}: {refused:?}");
+    }
+    assert!(matches!(PgStore::connect("no url").await, Err(StoreError::Url(_))));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a refused URL leaves no file");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_an_outage_without_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let not_a_database = directory.path().join("hidden-name.db");
+    std::fs::write(
+        &not_a_database,
+        "not a database, but longer than the header of one would be, so read it".repeat(20),
+    )
+    .unwrap();
+    for path in
+        [directory.path().join("hidden-name/quittance.db"), directory.path().to_owned(), not_a_database]
+    {
+        let error = open(&format!("sqlite://{}", path.display())).await.map(drop).unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable(_) | StoreError::Migration(_)), "{error:?}");
+        let mut said = format!("{error:?}");
+        let mut cause: Option<&dyn Error> = Some(&error);
+        while let Some(error) = cause {
+            said += &format!(" {error} {error:?}");
+            cause = error.source();
+        }
+        assert!(!said.contains("hidden-name"), "{said}");
+    }
+}
+
+/// A newer version has been here: an older one must not write.
+#[tokio::test]
+async fn a_schema_from_the_future_is_refused() {
+    let fixture = Fixture::sqlite().await;
+    fixture
+        .meddle(
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+             VALUES (9999, 'later', TRUE, x'00', 0)",
+        )
+        .await
+        .unwrap();
+    let Fixture { store, database } = fixture;
+    drop(store);
+    let refused = database.open().await.map(drop);
+    assert!(
+        matches!(refused, Err(StoreError::Migration(quittance_store::MigrationFault::FromTheFuture(9999)))),
+        "{refused:?}"
+    );
+}
