@@ -35,118 +35,116 @@ const READER: usize = 8;
 struct Cast {
     wallet: Address,
     undeployed: Address,
-    /// The wallet of a factory that is not on the allow-list.
+    /// Not on the allow-list.
+    unlisted_factory: Address,
+    /// Its wallet, not deployed either.
     unlisted: Address,
-    /// The chain, seen with that factory.
-    unlisted_chain: DevChain,
 }
 
+/// All payments and refusals, then the books.
 pub(super) async fn play<W: Write>(stage: &Stage, report: &mut Report<W>) -> anyhow::Result<()> {
     let cast = Cast::gather(stage).await?;
     let mut books = Books::open(stage, &cast).await?;
-
     report.section("Payments by /verify, then /settle")?;
-    let first = eoa(stage, PAYER_V2).await?.sign();
-    let paid = Observed::watch(stage, first.clone()).await?;
-    let first_hash = paid.hash();
-    books.settled(first_hash);
-    report.step(&paid.paid("an EOA, x402 version 2"))?;
-
-    let paid = Observed::watch(stage, eoa(stage, PAYER_V1).await?.v1().sign()).await?;
-    books.settled(paid.hash());
-    report.step(&paid.paid("an EOA, x402 version 1"))?;
-
-    let payment = builder(stage).await?.wallet(cast.wallet, dev_signer(WALLET_OWNER)).sign();
-    let paid = Observed::watch(stage, payment).await?;
-    books.settled(paid.hash());
-    report.step(&paid.paid("a contract wallet, ERC-1271"))?;
-
-    let payment = cast.by_undeployed(stage, &stage.chain, cast.undeployed).await?;
-    let had_code = !stage.chain.code(cast.undeployed).await?.is_empty();
-    let paid = Observed::watch(stage, payment).await?;
-    books.settled(paid.hash());
-    let mut step = paid.paid("a contract wallet not deployed yet, ERC-6492");
-    step.expect("code at the wallet before", false, had_code);
-    step.expect("code at the wallet after", true, !stage.chain.code(cast.undeployed).await?.is_empty());
-    report.step(&step)?;
-
+    let first = accepted(stage, &cast, report, &mut books).await?;
     report.section("A settled payment, sent again")?;
-    let (used, duplicate) = (Code::NonceAlreadyUsed.as_str(), Code::DuplicateSettlement.as_str());
-    let again = Observed::watch(stage, first).await?;
-    report.step(&again.refused_with("the payment of 1", used, duplicate, first_hash))?;
-
+    let again = Observed::watch(stage, first.payment().clone()).await?;
+    let (verify, settle) = (Code::NonceAlreadyUsed, Code::DuplicateSettlement);
+    report.step(&again.refused_with("the payment of 1", verify, settle, first.hash()))?;
     report.section("Refusals, one for each way to break a rule")?;
-    for step in refusals(stage, &cast).await? {
-        report.step(&step)?;
-    }
-
+    refused(stage, &cast, report).await?;
     let (accounts, step) = books.close(stage).await?;
     report.books(&accounts)?;
     report.step(&step)?;
     Ok(())
 }
 
-async fn refusals(stage: &Stage, cast: &Cast) -> anyhow::Result<Vec<Step>> {
+/// One payment of each kind of payer; gives back the first.
+async fn accepted<W: Write>(
+    stage: &Stage,
+    cast: &Cast,
+    report: &mut Report<W>,
+    books: &mut Books,
+) -> anyhow::Result<Observed> {
+    let first = Observed::watch(stage, eoa(stage, PAYER_V2).await?.sign()).await?;
+    books.settled(&first);
+    report.step(&first.paid("an EOA, x402 version 2"))?;
+
+    let paid = Observed::watch(stage, eoa(stage, PAYER_V1).await?.v1().sign()).await?;
+    books.settled(&paid);
+    report.step(&paid.paid("an EOA, x402 version 1"))?;
+
+    let payment = builder(stage).await?.wallet(cast.wallet, dev_signer(WALLET_OWNER)).sign();
+    let paid = Observed::watch(stage, payment).await?;
+    books.settled(&paid);
+    report.step(&paid.paid("a contract wallet, ERC-1271"))?;
+
+    let payment = by_undeployed(stage, cast.undeployed, stage.chain.wallet_factory).await?;
+    let had_code = has_code(stage, cast.undeployed).await?;
+    let paid = Observed::watch(stage, payment).await?;
+    books.settled(&paid);
+    let mut step = paid.paid("a contract wallet its payment deploys, ERC-6492");
+    step.expect("code at the wallet before", false, had_code);
+    step.expect("code at the wallet after", true, has_code(stage, cast.undeployed).await?);
+    report.step(&step)?;
+    Ok(first)
+}
+
+async fn refused<W: Write>(stage: &Stage, cast: &Cast, report: &mut Report<W>) -> anyhow::Result<()> {
     let payment = eoa(stage, PAYER_REFUSED).await?;
-    let now = stage.chain.client().block_timestamp().await?;
-    let mut steps = Vec::new();
 
     let twin = Observed::watch(stage, payment.sign().high_s_twin()?).await?;
-    steps.push(
-        twin.refused("rule 1  the high-s twin of a good signature", Code::NonCanonicalSignature.as_str()),
-    );
+    report.step(&twin.refused("rule 1  the high-s twin of a good signature", Code::NonCanonicalSignature))?;
 
     let forged = payment.clone().wallet(dev_address(PAYER_REFUSED), dev_signer(STRANGER)).sign();
     let forged = Observed::watch(stage, forged).await?;
-    steps.push(forged.refused("rule 2  signed by somebody else", Code::Signature.as_str()));
+    report.step(&forged.refused("rule 2  signed by somebody else", Code::Signature))?;
 
     // The next block's time is fixed, so that the payment can meet it to the second. By the wall clock it is open.
-    let next = now + 1;
-    stage.anvil.set_next_block_timestamp(next).await?;
-    while unix_now() <= next {
+    let now = stage.chain.client().block_timestamp().await? + 1;
+    stage.anvil.set_next_block_timestamp(now).await?;
+    while unix_now() <= now {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let early = Observed::watch(stage, payment.clone().valid_after(next).sign()).await?;
+    let early = Observed::watch(stage, payment.clone().valid_after(now).sign()).await?;
+    report.step(&early.refused("rule 3  now = validAfter, not open yet", Code::ValidAfter))?;
     stage.anvil.mine(1).await?;
-    steps.push(early.refused("rule 3  now = validAfter, not open yet", Code::ValidAfter.as_str()));
-
-    let late = Observed::watch(stage, payment.clone().valid_before(next).sign()).await?;
-    steps.push(late.refused("rule 3  now = validBefore, closed", Code::ValidBefore.as_str()));
+    let late = Observed::watch(stage, payment.clone().valid_before(now).sign()).await?;
+    report.step(&late.refused("rule 3  now = validBefore, closed", Code::ValidBefore))?;
 
     let more = Observed::watch(stage, payment.clone().value(PRICE + 1).sign()).await?;
-    steps.push(more.refused("rule 4  one unit more than the price", Code::ValueMismatch.as_str()));
+    report.step(&more.refused("rule 4  one unit more than the price", Code::ValueMismatch))?;
 
     // The facilitator has never seen this one: only the chain can tell.
     let taken = eoa(stage, PAYER_ELSEWHERE).await?.sign();
     let receipt = stage.chain.settle_elsewhere(&taken).await?;
     ensure!(receipt.success, "the token refused a good payment");
     let taken = Observed::watch(stage, taken).await?;
-    steps.push(
-        taken.refused("rule 5  sent to the chain by somebody else before", Code::NonceAlreadyUsed.as_str()),
-    );
+    report.step(&taken.refused("rule 5  nonce used: somebody else has sent it", Code::NonceAlreadyUsed))?;
 
-    steps.push(pending(stage, &payment).await?);
+    report.step(&held(stage, &payment).await?)?;
 
-    let unlisted = cast.by_undeployed(stage, &cast.unlisted_chain, cast.unlisted).await?;
+    let unlisted = by_undeployed(stage, cast.unlisted, cast.unlisted_factory).await?;
     let unlisted = Observed::watch(stage, unlisted).await?;
-    steps.push(
-        unlisted.refused("        wallet factory not on the allow-list", Code::FactoryNotAllowed.as_str()),
-    );
-    Ok(steps)
+    let mut step =
+        unlisted.refused("        ERC-6492 factory not on the allow-list", Code::FactoryNotAllowed);
+    step.expect("code at the wallet", false, has_code(stage, cast.unlisted).await?);
+    report.step(&step)?;
+    Ok(())
 }
 
 /// A payment that `/verify` has accepted holds its nonce against any other, and against itself.
-async fn pending(stage: &Stage, payment: &PaymentBuilder) -> anyhow::Result<Step> {
-    let accepted = payment.sign();
-    let (_, first) = stage.client.verify(accepted.body()).await?;
-    let (_, second) = stage.client.verify(accepted.body()).await?;
-    let other = payment.clone().nonce(accepted.nonce()).amount(2 * PRICE).sign();
+async fn held(stage: &Stage, payment: &PaymentBuilder) -> anyhow::Result<Step> {
+    let holder = payment.sign();
+    let (_, first) = stage.client.verify(holder.body()).await?;
+    let (_, second) = stage.client.verify(holder.body()).await?;
+    let other = payment.clone().nonce(holder.nonce()).amount(2 * PRICE).sign();
     let other = Observed::watch(stage, other).await?;
-    let code = Code::NonceAlreadyUsed.as_str();
-    let mut step = other.refused("rule 5  nonce held by a payment /verify accepted", code);
-    step.expect("the payment that holds the nonce, isValid", true, &first["isValid"]);
-    step.expect("the same again, isValid", false, &second["isValid"]);
-    step.expect("the same again, invalidReason", json!(code), &second["invalidReason"]);
+    let code = Code::NonceAlreadyUsed;
+    let mut step = other.refused("rule 5  nonce held: /verify accepted another", code);
+    step.expect("the holder's /verify isValid", true, &first["isValid"]);
+    step.expect("the holder's second /verify isValid", false, &second["isValid"]);
+    step.expect("its invalidReason", json!(code.as_str()), &second["invalidReason"]);
     Ok(step)
 }
 
@@ -165,11 +163,11 @@ impl Cast {
         let chain = &stage.chain;
         let owner = dev_address(WALLET_OWNER);
         let wallet = chain.deploy_wallet1271(owner).await?;
-        let undeployed = chain.wallet_address(owner, Self::salt()).await?;
-        let mut unlisted_chain = chain.clone();
-        unlisted_chain.wallet_factory = chain.deploy_contract("WalletFactory", &[]).await?;
-        let unlisted = unlisted_chain.wallet_address(owner, Self::salt()).await?;
-        let cast = Self { wallet, undeployed, unlisted, unlisted_chain };
+        let undeployed = chain.wallet_address(owner, wallet_salt()).await?;
+        let mut elsewhere = chain.clone();
+        elsewhere.wallet_factory = chain.deploy_contract("WalletFactory", &[]).await?;
+        let unlisted = elsewhere.wallet_address(owner, wallet_salt()).await?;
+        let cast = Self { wallet, undeployed, unlisted_factory: elsewhere.wallet_factory, unlisted };
         for (_, payer) in cast.payers() {
             chain.mint(chain.token, payer, U256::from(FUNDS)).await?;
         }
@@ -182,28 +180,27 @@ impl Cast {
             ("payer of 1, EOA", dev_address(PAYER_V2)),
             ("payer of 2, EOA", dev_address(PAYER_V1)),
             ("payer of 3, contract wallet", self.wallet),
-            ("payer of 4, deployed by its payment", self.undeployed),
+            ("payer of 4, contract wallet", self.undeployed),
             ("payer of 6 to 10 and 12, EOA", dev_address(PAYER_REFUSED)),
             ("payer of 11, sent by somebody else", dev_address(PAYER_ELSEWHERE)),
-            ("payer of 13, never deployed", self.unlisted),
+            ("payer of 13, not deployed", self.unlisted),
         ]
     }
+}
 
-    fn salt() -> B256 {
-        salt("quittance demo")
-    }
+fn wallet_salt() -> B256 {
+    salt("quittance demo")
+}
 
-    /// A payment by a wallet that is still to be deployed by `chain`'s factory.
-    async fn by_undeployed(
-        &self,
-        stage: &Stage,
-        chain: &DevChain,
-        wallet: Address,
-    ) -> anyhow::Result<SignedPayment> {
-        let calldata = DevChain::wallet_calldata(dev_address(WALLET_OWNER), Self::salt());
-        let payment = builder(stage).await?.wallet(wallet, dev_signer(WALLET_OWNER)).sign();
-        Ok(payment.erc6492(chain.wallet_factory, &calldata))
-    }
+/// A payment by a wallet that `factory` is still to deploy.
+async fn by_undeployed(stage: &Stage, wallet: Address, factory: Address) -> anyhow::Result<SignedPayment> {
+    let calldata = DevChain::wallet_calldata(dev_address(WALLET_OWNER), wallet_salt());
+    let payment = builder(stage).await?.wallet(wallet, dev_signer(WALLET_OWNER)).sign();
+    Ok(payment.erc6492(factory, &calldata))
+}
+
+async fn has_code(stage: &Stage, address: Address) -> anyhow::Result<bool> {
+    Ok(!stage.chain.code(address).await?.is_empty())
 }
 
 /// What everyone had before the first payment, and what `/settle` says it sent.
@@ -228,8 +225,8 @@ impl Books {
         })
     }
 
-    fn settled(&mut self, hash: Option<B256>) {
-        self.settled.extend(hash);
+    fn settled(&mut self, payment: &Observed) {
+        self.settled.extend(payment.hash());
     }
 
     /// Everyone's line, and a last step about the whole: every transfer is accounted for, and the signer sent nothing else.
@@ -254,7 +251,7 @@ impl Books {
         let sent = stage.anvil.nonce(stage.signer(), true).await? - self.signer_transactions;
         let ours = transfers.iter().filter(|t| self.settled.contains(&t.transaction)).count();
 
-        let mut step = Step::new(&format!("the facilitator sent {sent} transactions, {gas} gas in all"));
+        let mut step = Step::new(&format!("the facilitator sent {sent} transactions, {gas} gas"));
         step.expect("transactions of the facilitator's signer", 4, sent);
         step.expect("Transfer logs of its transactions", 4, ours);
         step.expect("Transfer logs in all: its own, and the one of 11", 5, transfers.len());

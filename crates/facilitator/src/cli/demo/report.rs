@@ -140,7 +140,7 @@ impl<W: Write> Report<W> {
         let before = if number.is_empty() { "\n" } else { "" };
         // Titles of tables start at the margin, those of steps behind their number.
         let title =
-            if number.is_empty() { format!("{title:57}") } else { format!("{number:>4}  {title:51}") };
+            if number.is_empty() { format!("{title:55}") } else { format!("{number:>4}  {title:49}") };
         let line = format!("{before}{title}{verify:9}{settle:9}{moved:>10}  {nonce:8}{mark}");
         writeln!(self.out, "{}", line.trim_end())
     }

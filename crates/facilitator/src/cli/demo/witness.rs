@@ -5,6 +5,7 @@ use super::{
     stage::Stage,
 };
 use alloy_primitives::{B256, U256};
+use quittance_protocol::code::Code;
 use quittance_testkit::{SignedPayment, dev_chain::Transfer};
 use serde_json::Value;
 
@@ -81,6 +82,11 @@ impl Observed {
         Ok(Self { payment, verify, settle, before, after, transfers })
     }
 
+    /// What was sent.
+    pub(super) fn payment(&self) -> &SignedPayment {
+        &self.payment
+    }
+
     /// The hash `/settle` named.
     pub(super) fn hash(&self) -> Option<B256> {
         self.settle.text("transaction").parse().ok()
@@ -128,7 +134,7 @@ impl Observed {
     }
 
     /// Both endpoints refuse, with these codes and this hash (or none), and nothing moves.
-    pub(super) fn refused_with(&self, title: &str, verify: &str, settle: &str, hash: Option<B256>) -> Step {
+    pub(super) fn refused_with(&self, title: &str, verify: Code, settle: Code, hash: Option<B256>) -> Step {
         let mut step = self.step(title);
         step.expect("/verify isValid", false, self.verify.text("isValid"));
         step.expect("/verify invalidReason", verify, self.verify.text("invalidReason"));
@@ -144,7 +150,7 @@ impl Observed {
     }
 
     /// Both endpoints refuse for the same reason, and nothing moves.
-    pub(super) fn refused(&self, title: &str, code: &str) -> Step {
+    pub(super) fn refused(&self, title: &str, code: Code) -> Step {
         self.refused_with(title, code, code, None)
     }
 }
