@@ -7,7 +7,7 @@ use super::{
 use quittance_testkit::{
     Facilitator, PaymentBuilder, SignedPayment, X402Version,
     client::Answer,
-    harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait},
+    harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, RpcProxy, process::Wait},
 };
 use serde_json::{Value, json};
 
@@ -35,8 +35,19 @@ impl Offline {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
+        Self::start_on(|network| network, change).await
+    }
+
+    pub(crate) async fn start_without_v1() -> Self {
+        Self::start_on(|network| network.set("v1_name", json!("")), |config| config).await
+    }
+
+    async fn start_on(
+        on: impl FnOnce(NetworkConfig) -> NetworkConfig,
+        change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
+    ) -> Self {
         let proxy = RpcProxy::start(NOWHERE).await.unwrap();
-        let config = change(config(network(proxy.url())));
+        let config = change(config(on(network(proxy.url()))));
         let server = QuittanceProcess::start_until(BINARY, config, Wait::Healthy).await.unwrap();
         Self { client: server.client().unwrap(), server, proxy }
     }

@@ -34,6 +34,12 @@ impl Raw {
         Ok(())
     }
 
+    /// Says that nothing more will be sent.
+    pub(crate) async fn finish(&mut self) {
+        // Fails only if the other side has gone already.
+        let _ = timeout(DEADLINE, self.stream.shutdown()).await.unwrap();
+    }
+
     /// The next answer on this connection.
     pub(crate) async fn answer(&mut self) -> Result<Answer> {
         let head_end = loop {
