@@ -32,7 +32,9 @@ fn each_step_alone_is_refused_by_its_own_code() {
 
 #[test]
 fn of_two_broken_steps_the_first_is_reported() {
-    for (base, version) in BASES.into_iter().flat_map(|b| VERSIONS.map(|v| (b, v))) {
+    // The versions differ in parsing, which does not look at who pays.
+    let settings = [(Base::Eoa, Version::V1), (Base::Eoa, Version::V2), (Base::Undeployed, Version::V2)];
+    for (base, version) in settings {
         let steps: Vec<_> = STEPS.iter().filter(|s| s.applies(base)).collect();
         for (i, first) in steps.iter().enumerate() {
             for second in steps[i + 1..].iter().filter(|s| !s.excludes(first)) {

@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(refusal.code, Code::NonCanonicalSignature);
         // Also where the token would take it.
         let mut lenient = funded(&terms);
-        lenient.kind = crate::support::chain::TokenKind::LenientToken;
+        lenient.kind = crate::support::chain::TokenKind::Lenient;
         prop_assert_eq!(judge(&terms, &lenient).expect_err("high s").code, Code::NonCanonicalSignature);
     }
 

@@ -114,7 +114,7 @@ fn addresses_of_any_case_are_the_same() {
         let terms = Terms::new(version);
         let checksummed = terms.body();
         let expected = read(&checksummed).expect("a request");
-        for change in [str::to_lowercase, str::to_uppercase as fn(&str) -> String] {
+        for change in [|s: &str| s.to_lowercase(), |s: &str| s.to_uppercase()] {
             let mut body = checksummed.clone();
             let mut set = |pointer: &str| {
                 let text = body.pointer(pointer).and_then(Value::as_str).expect("a string");

@@ -120,7 +120,7 @@ fn a_deployment_needs_a_factory_and_a_byte() {
 
 fn request(signature: Value) -> Request {
     let owner = Key::named("owner");
-    let mut terms = Terms::new(Version::V2).paid_by(Factory::WalletFactory.wallet_of(owner.address()), owner);
+    let mut terms = Terms::new(Version::V2).paid_by(Factory::Honest.wallet_of(owner.address()), owner);
     terms.signature = signature;
     parse(&terms.body(), &served()).expect("a request")
 }
@@ -153,7 +153,7 @@ fn a_deployment_is_two_calls_of_which_none_may_fail() {
         assert_eq!(deploying.to, MULTICALL3);
         let calls = aggregate3Call::abi_decode(&deploying.data).expect("aggregate3").calls;
         let [factory, transfer] = calls.as_slice() else { panic!("two calls") };
-        assert_eq!((factory.target, factory.allowFailure), (Factory::WalletFactory.address(), false));
+        assert_eq!((factory.target, factory.allowFailure), (Factory::Honest.address(), false));
         assert_eq!(factory.callData, wrapper.factory_calldata);
         assert_eq!((transfer.target, transfer.allowFailure), (asset, false));
         assert_eq!(transfer.callData, direct.data);

@@ -42,27 +42,27 @@ const MULTICALL3: Address = alloy_primitives::address!("cA11bde05977b36311670288
 /// Tokens of contracts/test/Tokens.sol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    FiatToken,
-    LenientToken,
-    VrsOnlyToken,
-    BytesOnlyToken,
-    FeeOnTransferToken,
-    SilentToken,
-    PlainToken,
-    Eip5267Token,
+    Fiat,
+    Lenient,
+    VrsOnly,
+    BytesOnly,
+    FeeOnTransfer,
+    Silent,
+    Plain,
+    Eip5267,
 }
 
 impl TokenKind {
     pub fn named(name: &str) -> Self {
         match name {
-            "FiatToken" => Self::FiatToken,
-            "LenientToken" => Self::LenientToken,
-            "VrsOnlyToken" => Self::VrsOnlyToken,
-            "BytesOnlyToken" => Self::BytesOnlyToken,
-            "FeeOnTransferToken" => Self::FeeOnTransferToken,
-            "SilentToken" => Self::SilentToken,
-            "PlainToken" => Self::PlainToken,
-            "Eip5267Token" => Self::Eip5267Token,
+            "FiatToken" => Self::Fiat,
+            "LenientToken" => Self::Lenient,
+            "VrsOnlyToken" => Self::VrsOnly,
+            "BytesOnlyToken" => Self::BytesOnly,
+            "FeeOnTransferToken" => Self::FeeOnTransfer,
+            "SilentToken" => Self::Silent,
+            "PlainToken" => Self::Plain,
+            "Eip5267Token" => Self::Eip5267,
             other => panic!("no such token: {other}"),
         }
     }
@@ -90,30 +90,30 @@ pub enum Code {
 /// Factories of contracts/test/Factories.sol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factory {
-    WalletFactory,
+    Honest,
     Burner,
     Reenter,
     Elsewhere,
     Nothing,
     Drainer,
-    UnlistedWalletFactory,
+    UnlistedHonest,
     UnlistedDrainer,
 }
 
 impl Factory {
     pub const LISTED: [Self; 6] =
-        [Self::WalletFactory, Self::Burner, Self::Reenter, Self::Elsewhere, Self::Nothing, Self::Drainer];
-    const UNLISTED: [Self; 2] = [Self::UnlistedWalletFactory, Self::UnlistedDrainer];
+        [Self::Honest, Self::Burner, Self::Reenter, Self::Elsewhere, Self::Nothing, Self::Drainer];
+    const UNLISTED: [Self; 2] = [Self::UnlistedHonest, Self::UnlistedDrainer];
 
     pub fn named(name: &str) -> Self {
         match name {
-            "WalletFactory" => Self::WalletFactory,
+            "WalletFactory" => Self::Honest,
             "FactoryBurner" => Self::Burner,
             "FactoryReenter" => Self::Reenter,
             "FactoryElsewhere" => Self::Elsewhere,
             "FactoryNothing" => Self::Nothing,
             "FactoryDrainer" => Self::Drainer,
-            "unlisted:WalletFactory" => Self::UnlistedWalletFactory,
+            "unlisted:WalletFactory" => Self::UnlistedHonest,
             "unlisted:FactoryDrainer" => Self::UnlistedDrainer,
             other => panic!("no such factory: {other}"),
         }
@@ -168,7 +168,7 @@ impl Chain {
         Self {
             block_time: NOW,
             token: address("token"),
-            kind: TokenKind::FiatToken,
+            kind: TokenKind::Fiat,
             token_has_code: true,
             name: "USDC".into(),
             version: "2".into(),
@@ -231,9 +231,9 @@ impl Chain {
 
     fn overloads(&self) -> (bool, bool) {
         match self.kind {
-            TokenKind::PlainToken => (false, false),
-            TokenKind::VrsOnlyToken => (true, false),
-            TokenKind::BytesOnlyToken => (false, true),
+            TokenKind::Plain => (false, false),
+            TokenKind::VrsOnly => (true, false),
+            TokenKind::BytesOnly => (false, true),
             _ => (true, true),
         }
     }
@@ -248,13 +248,10 @@ impl Chain {
         require(now < m.valid_before, "FiatTokenV2: authorization is expired")?;
         require(!self.used.contains(&(m.from, m.nonce)), "FiatTokenV2: authorization is used or canceled")?;
         self.signed_by(m.from, digest(m, self.domain().separator()), signature)?;
-        if self.kind != TokenKind::SilentToken {
+        if self.kind != TokenKind::Silent {
             require(m.value <= self.balance(m.from), "ERC20: transfer amount exceeds balance")?;
-            let fee = if self.kind == TokenKind::FeeOnTransferToken {
-                m.value / U256::from(100)
-            } else {
-                U256::ZERO
-            };
+            let fee =
+                if self.kind == TokenKind::FeeOnTransfer { m.value / U256::from(100) } else { U256::ZERO };
             *self.balances.entry(m.from).or_default() -= m.value;
             *self.balances.entry(m.to).or_default() += m.value - fee;
         }
@@ -264,14 +261,14 @@ impl Chain {
 
     fn signed_by(&self, signer: Address, digest: B256, signature: &[u8]) -> Outcome {
         let refused = Err("FiatTokenV2: invalid signature");
-        if self.code.contains_key(&signer) && self.kind != TokenKind::VrsOnlyToken {
+        if self.code.contains_key(&signer) && self.kind != TokenKind::VrsOnly {
             return if self.ask_wallet(signer, digest, signature).is_magic() { Ok(()) } else { refused };
         }
         if signature.len() != 65 {
             return Err("ECRecover: invalid signature length");
         }
         let half: U256 = sig::ORDER >> 1;
-        if self.kind != TokenKind::LenientToken && U256::from_be_slice(&signature[32..64]) > half {
+        if self.kind != TokenKind::Lenient && U256::from_be_slice(&signature[32..64]) > half {
             return Err("ECRecover: invalid signature 's' value");
         }
         if !matches!(signature[64], 27 | 28) {
@@ -381,7 +378,7 @@ impl Chain {
     pub fn facts(&self, request: &Request, policy: &Policy) -> ChainFacts {
         let (payment, requirement) = (&request.payment, &request.requirement);
         let (a, has) = (&payment.authorization, self.token_has_code);
-        let eip3009 = has && self.kind != TokenKind::PlainToken;
+        let eip3009 = has && self.kind != TokenKind::Plain;
         let digest = digest(
             &message(a.from, a.to, a.value.0, a.valid_after, a.valid_before, a.nonce.0),
             Domain {
@@ -409,9 +406,8 @@ impl Chain {
             authorization_state: eip3009.then(|| self.used.contains(&(a.from, a.nonce.0))),
             payer_balance: has.then(|| self.balance(a.from)),
             pay_to_balance: has.then(|| self.balance(requirement.pay_to)),
-            domain_separator: (eip3009 && self.kind != TokenKind::Eip5267Token)
-                .then(|| self.domain().separator()),
-            eip5267: (has && self.kind == TokenKind::Eip5267Token)
+            domain_separator: (eip3009 && self.kind != TokenKind::Eip5267).then(|| self.domain().separator()),
+            eip5267: (has && self.kind == TokenKind::Eip5267)
                 .then(|| (self.name.clone(), self.version.clone())),
             token_name: has.then(|| self.name.clone()),
             token_version: eip3009.then(|| self.version.clone()),

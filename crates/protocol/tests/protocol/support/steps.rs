@@ -365,7 +365,7 @@ pub fn base(base: Base, version: Version) -> (Terms, Chain) {
     let mut terms = Terms::new(version);
     if base == Base::Undeployed {
         let owner = Key::named("owner");
-        let wallet = Factory::WalletFactory.wallet_of(owner.address());
+        let wallet = Factory::Honest.wallet_of(owner.address());
         terms = terms.paid_by(wallet, owner);
         terms.signature = json!({ "erc6492": {} });
     }

@@ -1,0 +1,344 @@
+//! Payee delegations: the agent wallet's EIP-712 signature that lets another address be paid (ERC-8478 §3).
+
+use super::{Fact, FailedRead, Identity, Origin, UnreadReason, WalletCode, json::uint, signer::recover};
+use crate::{facts::Erc1271Answer, units::UnixSeconds, wire::parse_address};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use alloy_sol_types::{Eip712Domain, SolStruct, eip712_domain, sol};
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+sol! {
+    struct PayeeDelegation {
+        uint256 chainId; address registry; uint256 agentId; address agentWallet; string network; string payTo; string asset; string origin; uint64 validAfter; uint64 validUntil; bytes32 nonce;
+    }
+}
+
+/// Longest time between `validAfter` and `validUntil`: 365 days.
+pub const VALIDITY_SECONDS_MAX: u64 = 31_536_000;
+
+/// Longer signatures are no more believed than shorter ones, but cost more to ask about.
+const SIGNATURE_BYTES_MAX: usize = 16_384;
+
+/// Any asset on the network, or any endpoint of the registration file. Nothing else has a wildcard.
+const ANY: &str = "*";
+
+words! {
+    /// The rule a delegation fails, in the order of the text. The first failure is the one to report.
+    Rule {
+        /// It is not `{message, signature}` with every field of its type.
+        Malformed = "malformed",
+        /// `chainId` is not the registry's.
+        ChainId = "chain-id",
+        /// `registry` is another one.
+        Registry = "registry",
+        /// `agentId` is another one.
+        AgentId = "agent-id",
+        /// `agentWallet` is not the agent wallet, or no longer.
+        AgentWallet = "agent-wallet",
+        /// `validUntil` is not behind `validAfter`.
+        ValidityOrder = "validity-order",
+        /// `validAfter` is still to come.
+        NotYetValid = "not-yet-valid",
+        /// `validUntil` has come.
+        Expired = "expired",
+        /// Over [`VALIDITY_SECONDS_MAX`].
+        ValidityTooLong = "validity-too-long",
+        /// `network` is another one.
+        Network = "network",
+        /// `payTo` is another one.
+        PayTo = "pay-to",
+        /// `asset` is another one.
+        Asset = "asset",
+        /// `origin` is not the resource's.
+        Origin = "origin",
+        /// The signature is not the agent wallet's.
+        Signature = "signature",
+    }
+}
+
+/// What the agent wallet signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Chain of the identity registry.
+    pub chain_id: U256,
+    /// The identity registry.
+    pub registry: Address,
+    /// The agent.
+    pub agent_id: U256,
+    /// The signer.
+    pub agent_wallet: Address,
+    /// CAIP-2 network of the payment.
+    pub network: String,
+    /// The payee, as the payment requirement writes it.
+    pub pay_to: String,
+    /// The asset, as the payment requirement writes it, or `*`.
+    pub asset: String,
+    /// `https://host[:port]`, or `*`.
+    pub origin: String,
+    /// First second of its validity.
+    pub valid_after: u64,
+    /// First second after its validity.
+    pub valid_until: u64,
+    /// Makes digests distinct. Nothing is consumed.
+    pub nonce: B256,
+}
+
+impl Message {
+    /// What is signed for the registry of `identity`.
+    pub fn digest(&self, identity: &Identity) -> B256 {
+        self.to_sol().eip712_signing_hash(&domain(identity))
+    }
+
+    /// EIP-712 `hashStruct`.
+    pub fn struct_hash(&self) -> B256 {
+        self.to_sol().eip712_hash_struct()
+    }
+
+    /// As `extra.erc8004.delegation.message`: numbers as decimal strings, which survive every JSON parser.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "chainId": self.chain_id.to_string(),
+            "registry": self.registry.to_checksum(None),
+            "agentId": self.agent_id.to_string(),
+            "agentWallet": self.agent_wallet.to_checksum(None),
+            "network": self.network,
+            "payTo": self.pay_to,
+            "asset": self.asset,
+            "origin": self.origin,
+            "validAfter": self.valid_after.to_string(),
+            "validUntil": self.valid_until.to_string(),
+            "nonce": self.nonce.to_string(),
+        })
+    }
+
+    fn to_sol(&self) -> PayeeDelegation {
+        PayeeDelegation {
+            chainId: self.chain_id,
+            registry: self.registry,
+            agentId: self.agent_id,
+            agentWallet: self.agent_wallet,
+            network: self.network.clone(),
+            payTo: self.pay_to.clone(),
+            asset: self.asset.clone(),
+            origin: self.origin.clone(),
+            validAfter: self.valid_after,
+            validUntil: self.valid_until,
+            nonce: self.nonce,
+        }
+    }
+
+    fn read(message: &Map<String, Value>) -> Option<Self> {
+        let text = |field: &str| message.get(field)?.as_str();
+        let number = |field: &str| uint(message.get(field)?);
+        let seconds = |field: &str| u64::try_from(number(field)?).ok();
+        Some(Self {
+            chain_id: number("chainId")?,
+            registry: parse_address(text("registry")?)?,
+            agent_id: number("agentId")?,
+            agent_wallet: parse_address(text("agentWallet")?)?,
+            network: text("network")?.into(),
+            pay_to: text("payTo")?.into(),
+            asset: text("asset")?.into(),
+            origin: text("origin")?.into(),
+            valid_after: seconds("validAfter")?,
+            valid_until: seconds("validUntil")?,
+            nonce: B256::try_from(hex_bytes(text("nonce")?)?.as_slice()).ok()?,
+        })
+    }
+}
+
+/// The EIP-712 domain: always that of the identity that is checked, never what the message says.
+fn domain(identity: &Identity) -> Eip712Domain {
+    eip712_domain! {
+        name: "x402 Payee Delegation",
+        version: "1",
+        chain_id: identity.registry.chain_id(),
+        verifying_contract: identity.registry.address(),
+    }
+}
+
+/// EIP-712 type hash of the message.
+pub fn type_hash() -> B256 {
+    let empty = Message {
+        chain_id: U256::ZERO,
+        registry: Address::ZERO,
+        agent_id: U256::ZERO,
+        agent_wallet: Address::ZERO,
+        network: String::new(),
+        pay_to: String::new(),
+        asset: String::new(),
+        origin: String::new(),
+        valid_after: 0,
+        valid_until: 0,
+        nonce: B256::ZERO,
+    };
+    empty.to_sol().eip712_type_hash()
+}
+
+/// A message and what is to prove it. `Debug` leaves the signature out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Delegation {
+    /// What was signed.
+    pub message: Message,
+    /// By what.
+    pub signature: Bytes,
+}
+
+impl fmt::Debug for Delegation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delegation").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+/// What stands under `delegation`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// Nothing.
+    Nothing,
+    /// Something that is no delegation.
+    Malformed,
+    /// A delegation.
+    Delegation(Box<Delegation>),
+}
+
+impl Carried {
+    /// Reads the member; unknown members are ignored, they are not signed.
+    pub fn read(delegation: Option<&Value>) -> Self {
+        match delegation {
+            None | Some(Value::Null) => Self::Nothing,
+            Some(value) => Delegation::read(value)
+                .map_or(Self::Malformed, |delegation| Self::Delegation(Box::new(delegation))),
+        }
+    }
+}
+
+/// What a delegation is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The identity that is checked.
+    pub identity: &'a Identity,
+    /// `network` of the requirement, as CAIP-2.
+    pub network: &'a str,
+    /// `payTo` of the requirement.
+    pub pay_to: &'a str,
+    /// `asset` of the requirement.
+    pub asset: &'a str,
+    /// The resource's origin.
+    pub origin: Option<&'a Origin>,
+}
+
+/// Whether a delegation is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Valid,
+    /// It is not, and this is the first rule it fails.
+    Invalid(Rule),
+    /// It depends on what could not be read.
+    Unread(FailedRead, UnreadReason),
+}
+
+impl Delegation {
+    fn read(value: &Value) -> Option<Self> {
+        let signature = hex_bytes(value.get("signature")?.as_str()?)?;
+        if signature.len() > SIGNATURE_BYTES_MAX {
+            return None;
+        }
+        Some(Self {
+            message: Message::read(value.get("message")?.as_object()?)?,
+            signature: signature.into(),
+        })
+    }
+
+    /// As `extra.erc8004.delegation`.
+    pub fn to_json(&self) -> Value {
+        json!({ "message": self.message.to_json(), "signature": self.signature.to_string() })
+    }
+
+    /// Every rule, in the order of the text. `wallet` is what the registry says.
+    pub fn check(
+        &self,
+        subject: &Subject<'_>,
+        wallet: Address,
+        code: &Fact<WalletCode>,
+        erc1271: &Fact<Erc1271Answer>,
+        now: UnixSeconds,
+    ) -> Verdict {
+        let first_failure = self.rules(subject, wallet, now).into_iter().find(|(_, holds)| !holds);
+        match first_failure {
+            Some((rule, _)) => Verdict::Invalid(rule),
+            None => self.signed(subject, wallet, code, erc1271),
+        }
+    }
+
+    /// The digest to ask the message's wallet about, when only its contract can still vouch for the delegation: no other
+    /// rule is broken for good, and the signature is no key's. Time is left out, as it passes while the wallet is asked.
+    pub(super) fn contract_question(&self, subject: &Subject<'_>) -> Option<B256> {
+        let wallet = self.message.agent_wallet;
+        let now = UnixSeconds(self.message.valid_after);
+        let hopeless = self.rules(subject, wallet, now).into_iter().any(|(_, holds)| !holds);
+        let digest = self.message.digest(subject.identity);
+        (!hopeless && recover(&self.signature, digest) != Some(wallet)).then_some(digest)
+    }
+
+    /// Everything but the signature.
+    fn rules(&self, subject: &Subject<'_>, wallet: Address, now: UnixSeconds) -> [(Rule, bool); 12] {
+        let (m, registry) = (&self.message, &subject.identity.registry);
+        [
+            (Rule::ChainId, m.chain_id == registry.chain_id()),
+            (Rule::Registry, m.registry == registry.address()),
+            (Rule::AgentId, m.agent_id == subject.identity.agent_id),
+            // Two zero addresses are no match: recovery answers zero for garbage in many places.
+            (Rule::AgentWallet, m.agent_wallet == wallet && !wallet.is_zero()),
+            (Rule::ValidityOrder, m.valid_until > m.valid_after),
+            (Rule::NotYetValid, now.0 >= m.valid_after),
+            (Rule::Expired, now.0 < m.valid_until),
+            (Rule::ValidityTooLong, m.valid_until.saturating_sub(m.valid_after) <= VALIDITY_SECONDS_MAX),
+            (Rule::Network, m.network == subject.network),
+            (Rule::PayTo, same_account(&m.pay_to, subject.pay_to)),
+            (Rule::Asset, m.asset == ANY || same_account(&m.asset, subject.asset)),
+            (Rule::Origin, m.origin == ANY || is_origin(&m.origin, subject.origin)),
+        ]
+    }
+
+    /// A key first, whatever the code; then the contract (spec/payee.md §2.4).
+    fn signed(
+        &self,
+        subject: &Subject<'_>,
+        wallet: Address,
+        code: &Fact<WalletCode>,
+        erc1271: &Fact<Erc1271Answer>,
+    ) -> Verdict {
+        if recover(&self.signature, self.message.digest(subject.identity)) == Some(wallet) {
+            return Verdict::Valid;
+        }
+        match code.value() {
+            Err(reason) => return Verdict::Unread(FailedRead::Code, reason),
+            Ok(WalletCode::Empty) => return Verdict::Invalid(Rule::Signature),
+            Ok(WalletCode::Contract | WalletCode::Delegated(_)) => {}
+        }
+        match erc1271.value() {
+            Err(reason) => Verdict::Unread(FailedRead::Signature, reason),
+            Ok(answer) if answer.is_magic() => Verdict::Valid,
+            Ok(_) => Verdict::Invalid(Rule::Signature),
+        }
+    }
+}
+
+/// Equal to the letter; the case of digits does not matter when both are 0x hex. Case folding anything else would make
+/// one base58 account of two.
+pub(super) fn same_account(a: &str, b: &str) -> bool {
+    let is_hex =
+        |text: &str| text.strip_prefix("0x").is_some_and(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+    a == b || (is_hex(a) && is_hex(b) && a.eq_ignore_ascii_case(b))
+}
+
+fn is_origin(text: &str, origin: Option<&Origin>) -> bool {
+    origin.is_some_and(|origin| Origin::parse_bare(text).as_ref() == Some(origin))
+}
+
+fn hex_bytes(text: &str) -> Option<Vec<u8>> {
+    // `hex` would take away a second prefix.
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with("0x"))?;
+    hex::decode(digits).ok()
+}
