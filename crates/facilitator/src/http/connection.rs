@@ -4,23 +4,56 @@ use crate::answer::Outbox;
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::{Sleep, sleep},
 };
+
+/// How long, and for how many bytes, a caller may go on sending what it was told is not wanted.
+const LINGER_TIME: Duration = Duration::from_secs(5);
+const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A stream with its outbox.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     outbox: Outbox,
+    lingering: Option<Lingering>,
+}
+
+#[derive(Debug)]
+struct Lingering {
+    bytes_left: usize,
+    until: Pin<Box<Sleep>>,
 }
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream, outbox: Outbox) -> Self {
-        Self { stream, outbox }
+        Self { stream, outbox, lingering: None }
+    }
+
+    /// Takes in and forgets what still comes, until the caller ends too. Closing a socket with unread bytes resets it,
+    /// and a caller that is still sending would lose the answer that says why.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let lingering = self.lingering.get_or_insert_with(|| Lingering {
+            bytes_left: LINGER_BYTES_MAX,
+            until: Box::pin(sleep(LINGER_TIME)),
+        });
+        let mut scratch = [0; 8192];
+        while lingering.until.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+            let bytes = buffer.filled().len();
+            if read.is_err() || bytes == 0 || bytes > lingering.bytes_left {
+                break;
+            }
+            lingering.bytes_left -= bytes;
+        }
+        Poll::Ready(())
     }
 
     /// A caller that has closed its side reads no answer.
@@ -77,6 +110,9 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        if self.lingering.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        }
+        self.linger(cx).map(Ok)
     }
 }
