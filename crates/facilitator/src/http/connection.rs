@@ -56,10 +56,18 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// A caller that has closed its side reads no answer.
-    fn caller_is_gone(&self, cx: &mut Context<'_>) -> bool {
+    /// A caller that has closed its side reads no answer, so none is written to it.
+    ///
+    /// Asked before the bytes leave: afterwards, a caller that has read its answer may have closed its side as well.
+    fn refuse_if_gone(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut byte = [0; 1];
-        matches!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)), Poll::Ready(Ok(0) | Err(_)))
+        if !self.outbox.is_empty()
+            && matches!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)), Poll::Ready(Ok(0) | Err(_)))
+        {
+            self.outbox.lost();
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
     }
 }
 
@@ -81,6 +89,7 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.refuse_if_gone(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -89,6 +98,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.refuse_if_gone(cx)?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
@@ -99,12 +109,8 @@ impl AsyncWrite for Connection {
     /// Called once everything buffered was written: an answer in the outbox has then left.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        if matches!(flushed, Poll::Ready(Ok(()))) && !self.outbox.is_empty() {
-            if self.caller_is_gone(cx) {
-                self.outbox.lost();
-            } else {
-                self.outbox.flushed();
-            }
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.outbox.flushed();
         }
         flushed
     }

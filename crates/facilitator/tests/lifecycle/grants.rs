@@ -1,1 +1,261 @@
-//! x
+//! One payment, one grant: who is told of a success, and who is told to ask again.
+
+use crate::support::{DEADLINE, RawCall, Reply, SEND, Setup, StoreKind, Told, told, until};
+use alloy_primitives::address;
+use quittance_testkit::harness::{Fault, Rule};
+use serde_json::json;
+use std::time::Duration;
+
+on_both_stores! {
+    /// The caller is gone before the outcome: the settlement goes on, and its result waits.
+    async fn hang_up_after_the_send(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = RawCall::settle(&bench.client, payment.body(), &[]).await;
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        drop(call);
+        bench.anvil.mine(1).await.unwrap();
+        bench.until_status(&payment, "settled").await;
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// Gone even before the node has answered; a twin that waited beside it gets the success.
+    async fn hang_up_beside_a_twin(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.proxy.add(Rule::on(SEND).times(1).then(Fault::held_answer()));
+        let first = RawCall::settle(&bench.client, payment.body(), &[]).await;
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let twin = bench.settling(&payment);
+        drop(first);
+        bench.proxy.clear();
+        let hash = twin.await.unwrap().unwrap().success_of(&payment);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// A caller that has read its answer and closes its socket in the same moment was told.
+    async fn hang_up_after_the_answer(store) {
+        let bench = Setup::new(store).start().await;
+        let payments = bench.payments(60).await;
+        let calls: Vec<_> = payments
+            .iter()
+            .map(|payment| {
+                let (client, body) = (bench.client.clone(), payment.body().clone());
+                tokio::spawn(async move {
+                    let call = RawCall::settle(&client, &body, &[]).await;
+                    call.read_and_hang_up().await.expect("an answer")
+                })
+            })
+            .collect();
+        let mut hashes = Vec::new();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            hashes.push(call.await.unwrap().success_of(payment));
+        }
+        let again = told(&bench.settle_all(&payments).await);
+        let told_twice = again.iter().filter(|answer| answer.is_success()).count();
+        assert_eq!(told_twice, 0, "of {} payments", payments.len());
+        assert_eq!(again, hashes.into_iter().map(Told::Duplicate).collect::<Vec<_>>());
+        bench.assert_paid_once(&payments).await;
+    }
+
+    /// The wait ends before the block: the hash is told, and the repeat gets the success.
+    async fn pending_then_mined_then_asked_again(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let payment = bench.payment().await;
+        let first = bench.settle(&payment).await;
+        let Told::Pending(hash) = first.told() else { panic!("{first:?}") };
+        assert_eq!(bench.sent(), [hash]);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Pending(hash));
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.success_of(&payment), hash);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    async fn pending_survives_a_restart(store) {
+        let mut bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let payment = bench.payment().await;
+        let first = bench.settle(&payment).await;
+        let Told::Pending(hash) = first.told() else { panic!("{first:?}") };
+        bench.crash_and_restart().await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Pending(hash));
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.success_of(&payment), hash);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    async fn two_repeats_after_pending(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let payment = bench.payment().await;
+        let first = bench.settle(&payment).await;
+        let Told::Pending(hash) = first.told() else { panic!("{first:?}") };
+        bench.anvil.mine(1).await.unwrap();
+        let mut answers = told(&bench.settle_all(&[payment.clone(), payment.clone()]).await);
+        answers.sort_by_key(Told::is_success);
+        assert_eq!(answers, [Told::Duplicate(hash), Told::Success(hash)]);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// Of two that wait for the same payment, one is told to ask again; the other is never.
+    async fn a_twin_is_never_told_to_ask_again(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(3).start().await;
+        let payment = bench.payment().await;
+        let first = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        // Its own wait ends a second after the first one's.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let twin = bench.settling(&payment);
+        let first = first.await.unwrap().unwrap();
+        let Told::Pending(hash) = first.told() else { panic!("{first:?}") };
+        assert_eq!(twin.await.unwrap().unwrap().told(), Told::Duplicate(hash));
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.success_of(&payment), hash);
+    }
+
+    /// Twins that come and go together while nothing is mined.
+    async fn twenty_twins_without_blocks(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(2).start().await;
+        let payment = bench.payment().await;
+        let answers = told(&bench.settle_all(&vec![payment.clone(); 20]).await);
+        let pending = answers.iter().filter(|answer| matches!(answer, Told::Pending(_))).count();
+        assert_eq!(pending, 1, "{answers:?}");
+        assert!(answers.iter().all(|answer| matches!(answer, Told::Pending(_) | Told::Duplicate(_))), "{answers:?}");
+        assert_eq!(bench.known_to_the_node().await, 1);
+    }
+
+    /// Another seller presents what was signed for the first one.
+    async fn another_seller_gets_nothing(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let payment = bench.payment().await;
+        let to_me = address!("00000000000000000000000000000000000000aa").to_string();
+        let to_another = ["/paymentRequirements/payTo", "/paymentPayload/accepted/payTo"]
+            .into_iter()
+            .fold(payment.clone(), |p, at| p.with_value(at, json!(to_me)));
+        let for_less = ["/paymentRequirements/amount", "/paymentPayload/accepted/amount"]
+            .into_iter()
+            .fold(payment.clone(), |p, at| p.with_value(at, json!("1")));
+        let strangers = [
+            to_another.clone(),
+            for_less.clone(),
+            payment.clone().with_value("/paymentRequirements/payTo", json!(to_me)),
+            payment.clone().with_value("/paymentRequirements/amount", json!("1")),
+        ];
+        let assert_nothing = async |when: &str| {
+            for stranger in &strangers {
+                let reply = bench.settle(stranger).await;
+                let Told::No(code, transaction) = reply.told() else { panic!("{when}: {reply:?}") };
+                assert!(code.starts_with("invalid_"), "{when}: {code}");
+                assert_eq!(transaction, "", "{when}: a stranger was told the transaction");
+                assert!(reply.json.get("extra").is_none(), "{when}: {reply:?}");
+                bench.verify(stranger).await.invalid();
+            }
+        };
+        bench.verify(&payment).await.valid();
+        assert_nothing("reserved").await;
+        assert!(matches!(bench.settle(&payment).await.told(), Told::Pending(_)));
+        assert_nothing("signed").await;
+        bench.anvil.mine(1).await.unwrap();
+        bench.until_status(&payment, "settled").await;
+        assert_nothing("settled, not delivered").await;
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        assert_nothing("settled").await;
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// The same authorization in other clothes is the same payment.
+    async fn other_spellings_are_repeats(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.builder().await.resource("https://seller.example/one").sign();
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        let nonce = payment.nonce().to_string();
+        let shouted = format!("0x{}", nonce[2..].to_uppercase());
+        let lower = payment.payer().to_string().to_lowercase();
+        let spellings = [
+            payment.clone().with_value("/paymentPayload/payload/authorization/nonce", json!(shouted)),
+            payment.clone().with_value("/paymentPayload/payload/authorization/from", json!(lower)),
+            payment.clone().with_value("/paymentPayload/resource/url", json!("https://seller.example/two")),
+        ];
+        for spelling in &spellings {
+            assert_eq!(bench.settle(spelling).await.told(), Told::Duplicate(hash));
+        }
+        let padded = payment.clone().with_value("/paymentPayload/payload/authorization/value", json!("010000"));
+        let told = bench.settle(&padded).await.told();
+        assert!(matches!(&told, Told::Duplicate(h) if *h == hash) || told == Told::no("invalid_payload", ""), "{told:?}");
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+}
+
+/// What was signed for version 2 can be written down as version 1; it is still one payment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_other_protocol_version_is_a_repeat() {
+    let bench = Setup::new(StoreKind::Sqlite).start().await;
+    let builder = bench.builder().await.nonce(alloy_primitives::B256::repeat_byte(7));
+    let (v1, v2) = (builder.clone().v1().sign(), builder.sign());
+    let hash = bench.settle(&v2).await.success_of(&v2);
+    assert_eq!(bench.settle(&v1).await.told(), Told::Duplicate(hash));
+    bench.assert_one_transaction_paid(&v2, hash).await;
+}
+
+/// The row cannot learn that its success was told. Then it must not have been told, or not be told again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_cannot_be_recorded_is_not_given_again() {
+    let bench = Setup::new(StoreKind::Postgres).start().await;
+    let payment = bench.payment().await;
+    bench.database().refuse_to_record_answers().await;
+    let first = bench.settle(&payment).await.told();
+    bench.database().record_answers_again().await;
+    bench.until_status(&payment, "settled").await;
+    let second = bench.settle(&payment).await.told();
+    let third = bench.settle(&payment).await.told();
+    let answers = [first, second, third];
+    assert_eq!(answers.iter().filter(|answer| answer.is_success()).count(), 1, "{answers:?}");
+}
+
+/// The connection ends while the answer is recorded: told or not, only one caller has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hang_up_while_the_success_is_recorded() {
+    let bench = Setup::new(StoreKind::Postgres).start().await;
+    let payment = bench.payment().await;
+    // Every write to the row is slow, so that the hang-up meets one of them.
+    bench
+        .database()
+        .run(
+            "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN PERFORM pg_sleep(0.2); RETURN NEW; END $$;
+             CREATE TRIGGER slowly BEFORE UPDATE ON payments FOR EACH ROW EXECUTE FUNCTION slowly()",
+        )
+        .await;
+    let call = RawCall::settle(&bench.client, payment.body(), &[]).await;
+    until("settled", DEADLINE, || async {
+        (bench.rows(&payment).await.first()?["status"] == "settled").then_some(())
+    })
+    .await;
+    drop(call);
+    let second = bench.settle(&payment).await.told();
+    let third = bench.settle(&payment).await.told();
+    // Whoever hung up read nothing, so the success is still there for exactly one.
+    let successes = [&second, &third].into_iter().filter(|answer| answer.is_success()).count();
+    assert_eq!(successes, 1, "{second:?} {third:?}");
+}
+
+/// `Reply` of a call whose server answers later than the caller waits is nothing; the next call gets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn impatient_callers_lose_nothing() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
+    let payment = bench.payment().await;
+    let impatient =
+        quittance_testkit::Facilitator::with_timeout(bench.client.base(), Duration::from_millis(700))
+            .unwrap();
+    for _ in 0..3 {
+        assert!(impatient.settle(payment.body()).await.is_err());
+    }
+    let patient = bench.settling(&payment);
+    bench.anvil.mine(1).await.unwrap();
+    let reply: Reply = patient.await.unwrap().unwrap();
+    let hash = reply.success_of(&payment);
+    assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+    bench.assert_one_transaction_paid(&payment, hash).await;
+}

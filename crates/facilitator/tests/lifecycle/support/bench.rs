@@ -7,7 +7,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use quittance_testkit::{
-    Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment, dev_address, dev_signer,
+    Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment, dev_address, dev_chain::Transfer, dev_signer,
     harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait},
 };
 use serde_json::Value;
@@ -25,8 +25,8 @@ pub(crate) struct Bench {
     pub(crate) database: Option<Database>,
     pub(crate) config: ConfigBuilder,
     pub(crate) signers: Vec<Address>,
-    /// First block that can hold a settlement.
-    pub(crate) from_block: u64,
+    /// The last block before the server started.
+    pub(crate) started_at: u64,
 }
 
 impl Bench {
@@ -131,9 +131,15 @@ impl Bench {
         known
     }
 
+    /// Everything that has moved since the server started.
+    pub(crate) async fn transfers(&self) -> Vec<Transfer> {
+        let transfers = self.chain.transfers(self.chain.token, self.started_at).await.unwrap();
+        transfers.into_iter().filter(|transfer| transfer.block > self.started_at).collect()
+    }
+
     /// The money of these payments has moved, each once, and nothing else has.
     pub(crate) async fn assert_paid_once(&self, payments: &[SignedPayment]) {
-        let transfers = self.chain.transfers(self.chain.token, self.from_block).await.unwrap();
+        let transfers = self.transfers().await;
         let mut moved: Vec<_> = transfers.iter().map(|t| (t.from, t.to, t.value)).collect();
         let mut owed: Vec<_> = payments.iter().map(|p| (p.payer(), p.recipient(), p.value())).collect();
         moved.sort_unstable();
@@ -147,7 +153,7 @@ impl Bench {
     /// Like [`Self::assert_paid_once`] for one payment; also, one transaction of the signers did it.
     pub(crate) async fn assert_one_transaction_paid(&self, payment: &SignedPayment, hash: B256) {
         self.assert_paid_once(std::slice::from_ref(payment)).await;
-        let transfers = self.chain.transfers(self.chain.token, self.from_block).await.unwrap();
+        let transfers = self.transfers().await;
         assert_eq!(transfers[0].transaction, hash);
         assert_eq!((self.mined().await, self.known_to_the_node().await), (1, 1));
         let row = self.row(payment).await;
@@ -156,7 +162,7 @@ impl Bench {
 
     /// No money has moved at all.
     pub(crate) async fn assert_nothing_moved(&self) {
-        assert_eq!(self.chain.transfers(self.chain.token, self.from_block).await.unwrap(), []);
+        assert_eq!(self.transfers().await, []);
         let balance = self.chain.balance_of(self.chain.token, dev_address(PAYERS.start)).await.unwrap();
         assert_eq!(balance, U256::from(PURSE));
     }

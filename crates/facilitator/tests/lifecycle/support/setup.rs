@@ -105,7 +105,7 @@ impl Setup {
             config = config.set(key, value);
         }
         let server = QuittanceProcess::start(env!("CARGO_BIN_EXE_quittance"), config.clone()).await.unwrap();
-        let from_block = anvil.client().block_number().await.unwrap() + 1;
+        let started_at = anvil.client().block_number().await.unwrap();
         Bench {
             client: server.client().unwrap(),
             signers: (0..self.signers).map(dev_address).collect(),
@@ -115,7 +115,7 @@ impl Setup {
             database,
             config,
             server,
-            from_block,
+            started_at,
         }
     }
 
