@@ -53,14 +53,14 @@ async fn invite(stage: &Stage, stop: &mut Stop) -> anyhow::Result<()> {
 }
 
 fn invitation(out: &mut impl Write, url: &str, file: &Path) -> io::Result<()> {
-    let body = file.display();
-    let post = |path: &str| {
-        format!("curl -sw '\\n' -H 'Content-Type: application/json' -d '@{body}' \\\n    {url}{path}")
-    };
+    let file = file.display();
     writeln!(out, "\nStill up at {url} until you press Ctrl-C. Ask it yourself:\n")?;
     writeln!(out, "  curl -sw '\\n' {url}/supported\n")?;
-    writeln!(out, "  {}\n", post("/verify"))?;
-    writeln!(out, "  {}\n", post("/settle"))?;
+    for path in ["/verify", "/settle"] {
+        writeln!(out, "  curl -sw '\\n' -H 'Content-Type: application/json' \\")?;
+        writeln!(out, "    -d '@{file}' \\")?;
+        writeln!(out, "    {url}{path}\n")?;
+    }
     writeln!(
         out,
         "The file holds a payment nobody has sent yet, good for a day. A second /verify of it is refused by"
@@ -74,8 +74,11 @@ struct Stop([Signal; 3]);
 
 impl Stop {
     fn listen() -> io::Result<Self> {
-        let on = |kind| signal(kind);
-        Ok(Self([on(SignalKind::interrupt())?, on(SignalKind::terminate())?, on(SignalKind::hangup())?]))
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
     }
 
     async fn asked(&mut self) {

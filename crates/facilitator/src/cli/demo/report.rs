@@ -165,3 +165,60 @@ fn short(address: Address) -> String {
     let text = address.to_checksum(None);
     format!("{}…{}", &text[..6], &text[38..])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Step {
+        let mut step = Step::new("a payment");
+        step.expect("/settle success", true, "true");
+        step
+    }
+
+    /// What the report says of these steps, and its verdict.
+    fn report(steps: &[Step]) -> (String, bool) {
+        let mut out = Vec::new();
+        let mut report = Report::new(&mut out);
+        for step in steps {
+            report.step(step).unwrap();
+        }
+        let verdict = report.verdict().unwrap();
+        (String::from_utf8(out).unwrap(), verdict)
+    }
+
+    #[test]
+    fn all_as_expected() {
+        let (text, verdict) = report(&[good(), good()]);
+        assert!(verdict);
+        assert!(text.ends_with("\n2 of 2 as expected\n"), "{text}");
+    }
+
+    #[test]
+    fn one_surprise_spoils_the_verdict_and_is_named() {
+        let mut bad = good();
+        bad.expect("Transfer logs", 1, 2);
+        let (text, verdict) = report(&[good(), bad, good()]);
+        assert!(!verdict);
+        assert!(text.contains("NOT AS EXPECTED"), "{text}");
+        assert!(text.contains("! Transfer logs: expected \"1\", found \"2\""), "{text}");
+        assert!(text.ends_with("\n2 of 3 as expected\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_as_expected() {
+        let (text, verdict) = report(&[Step::new("a payment")]);
+        assert!(!verdict);
+        assert!(text.contains("nothing was checked"), "{text}");
+        assert!(!report(&[]).1);
+    }
+
+    #[test]
+    fn amounts_have_six_decimals() {
+        let shown = [0_u64, 1, 10_000, 1_000_000, 12_345_678].map(|amount| usdc(U256::from(amount)));
+        assert_eq!(shown, ["0.000000", "0.000001", "0.010000", "1.000000", "12.345678"]);
+        assert_eq!(change(U256::from(2), U256::from(1)), "-0.000001");
+        assert_eq!(change(U256::from(1), U256::from(2)), "+0.000001");
+        assert_eq!(change(U256::from(1), U256::from(1)), "0.000000");
+    }
+}

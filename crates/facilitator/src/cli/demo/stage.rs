@@ -35,7 +35,10 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn set_up() -> anyhow::Result<Self> {
-        let anvil = Anvil::builder().spawn().await.context("the demo needs Anvil, a local chain")?;
+        let anvil = Anvil::builder()
+            .spawn()
+            .await
+            .context("the demo needs Anvil, a local chain (scripts/demo installs it)")?;
         let chain = DevChain::deploy(&anvil).await.context("the contracts could not be put on the chain")?;
         let directory = tempfile::Builder::new().prefix("quittance-demo-").tempdir()?;
         let server = start(&anvil, &chain, directory.path()).await?;
