@@ -25,11 +25,14 @@ CREATE TABLE payments (
     tx_hash            TEXT COLLATE "C",
     block_number       BIGINT CHECK (block_number >= 0),
     last_answer        TEXT COLLATE "C" CHECK (last_answer IN ('pending', 'success')),
+    -- Set while an answer is on its way to its caller: what last_answer goes back to if the caller is gone.
+    answer_before      TEXT COLLATE "C" CHECK (answer_before IN ('none', 'pending')),
     answer_holder      TEXT COLLATE "C",
     answer_until_ms    BIGINT,
     created_at_ms      BIGINT NOT NULL,
     updated_at_ms      BIGINT NOT NULL,
-    CHECK ((answer_holder IS NULL) = (answer_until_ms IS NULL))
+    CHECK ((answer_holder IS NULL) = (answer_until_ms IS NULL)),
+    CHECK (answer_before IS NULL OR (answer_holder IS NOT NULL AND last_answer IS NOT NULL))
 );
 
 -- Rule 5: one live payment per replay key. The list mirrors Status::holds_key.
@@ -65,6 +68,7 @@ CREATE TABLE slots (
 
 -- A payment occupies one lane nonce at a time: sign_slot refuses a second open slot, and this index holds even if it did not.
 CREATE UNIQUE INDEX slots_one_open_per_payment ON slots (payment_id) WHERE outcome IS NULL;
+CREATE INDEX slots_by_payment ON slots (payment_id);
 CREATE INDEX slots_open ON slots (network, lane, lane_nonce) WHERE outcome IS NULL;
 
 CREATE TABLE attempts (

@@ -1,7 +1,7 @@
 //! Handing out an outcome once: the lease one caller holds on a payment's answer, and how it ends.
 //!
-//! The lease ends as "answered" only when the bytes of the answer reached the socket. It ends as "nothing said" when the
-//! caller was gone, so that the next call gets the answer. If the process dies, the lease lapses in database time.
+//! What is said is recorded before it is written, and taken back when the caller was gone, so that the next call gets it.
+//! If the process dies in between, it counts as said, and the lease lapses in database time.
 
 use crate::{facilitator::Facilitator, fault::Fault, metrics};
 use quittance_store::model::{HolderId, LastAnswer, SettlementId};
@@ -56,19 +56,27 @@ impl AnswerLease {
         self.held_since.is_some()
     }
 
-    /// Ends the lease. `answered`: what reached the caller, or `None`.
-    fn end(&mut self, answered: Option<LastAnswer>) {
+    /// Records what is about to be said, before a byte of it leaves. `None`: another caller has taken over, and this one
+    /// must not answer.
+    pub(crate) async fn begin(self, says: LastAnswer) -> Result<Option<Delivery>, Fault> {
+        if !self.is_held() {
+            return Ok(None);
+        }
+        let begun = self.facilitator.store.begin_answer(self.id, self.holder, says, TTL).await?;
+        Ok(begun.then_some(Delivery { lease: self, says }))
+    }
+
+    fn end(&mut self, delivered: bool) {
         if self.held_since.take().is_none() {
             return;
         }
         let (facilitator, id, holder) = (self.facilitator.clone(), self.id, self.holder);
-        let network_moved = facilitator.clone();
         self.facilitator.tasks.spawn(async move {
-            if let Err(fault) = facilitator.store.release_answer(id, holder, answered).await {
-                // The lease then lapses by itself; until then the next caller waits.
+            if let Err(fault) = facilitator.store.release_answer(id, holder, delivered).await {
+                // The lease then lapses by itself, and what was begun counts as said.
                 tracing::warn!(settlement_id = %id, %fault, "an answer lease could not be released");
             }
-            for service in network_moved.networks.values() {
+            for service in facilitator.networks.values() {
                 service.announce();
             }
         });
@@ -77,11 +85,11 @@ impl AnswerLease {
 
 impl Drop for AnswerLease {
     fn drop(&mut self) {
-        self.end(None);
+        self.end(false);
     }
 }
 
-/// An answer on its way to the socket: says what was said when it arrived, and nothing when it did not.
+/// An answer on its way to the socket. Dropped before it arrived, it is taken back.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     lease: AnswerLease,
@@ -89,17 +97,13 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn new(lease: AnswerLease, says: LastAnswer) -> Self {
-        Self { lease, says }
-    }
-
     /// The bytes reached the socket of a caller that is still there.
     fn arrived(mut self) {
         metrics::delivered(match self.says {
             LastAnswer::Success => "success",
             LastAnswer::Pending => "pending",
         });
-        self.lease.end(Some(self.says));
+        self.lease.end(true);
     }
 
     /// The caller was gone.

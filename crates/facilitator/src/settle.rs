@@ -4,7 +4,7 @@
 //! decides who may be told (interface.md, "One payment, one grant").
 
 use crate::{
-    answer::AnswerLease,
+    answer::{AnswerLease, Delivery},
     clock,
     facilitator::Facilitator,
     fault::Fault,
@@ -35,10 +35,10 @@ const RESERVE_TRIES: usize = 4;
 pub(crate) enum Outcome {
     /// The rules, or the state of the payment, say no.
     Refused(Refusal, Option<Box<Payment>>),
-    /// Executed; this caller alone is told. The lease is released when the answer is written, or is not.
-    Success(Box<Payment>, AnswerLease),
+    /// Executed; this caller alone is told.
+    Success(Box<Payment>, Delivery),
     /// Signed, not final within the wait; this caller may ask again.
-    Pending(Box<Payment>, AnswerLease),
+    Pending(Box<Payment>, Delivery),
     /// Somebody else was told, or is being told.
     Duplicate(Box<Payment>),
     /// Final, and not a success.
@@ -246,13 +246,23 @@ pub(crate) async fn follow(
             }
             Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
             Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
-                return Ok(Outcome::Duplicate(payment));
+                if !payment.answer_in_flight {
+                    return Ok(Outcome::Duplicate(payment));
+                }
+                // On its way to another caller: if that one is gone, this one is next.
+                facilitator.store.lapse_answer(id).await?;
             }
-            Status::Settled if lease.hold().await? => return Ok(Outcome::Success(payment, lease)),
-            Status::Signed | Status::Mined => {
-                lease.hold().await?;
+            Status::Settled | Status::Signed | Status::Mined => {
+                let held = lease.hold().await?;
+                if held && payment.status == Status::Settled {
+                    if let Some(delivery) = lease.begin(LastAnswer::Success).await? {
+                        return Ok(Outcome::Success(payment, delivery));
+                    }
+                    lease = AnswerLease::new(facilitator, id);
+                    continue;
+                }
             }
-            Status::Settled | Status::Reserved => {}
+            Status::Reserved => {}
         }
         let over = tokio::time::timeout_at(deadline, async {
             tokio::select! {
@@ -264,17 +274,30 @@ pub(crate) async fn follow(
         .await
         .is_err();
         if over || facilitator.stopping.is_cancelled() {
-            let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-            let undecided = matches!(payment.status, Status::Signed | Status::Mined);
-            return match (undecided, lease.is_held()) {
-                (true, true) => Ok(Outcome::Pending(payment, lease)),
-                // It became final this very moment.
-                (false, true) if payment.status == Status::Settled => Ok(Outcome::Success(payment, lease)),
-                (_, _) if payment.status == Status::Reserved => Err(Fault::Timeout),
-                _ => Ok(Outcome::Duplicate(payment)),
-            };
+            return out_of_time(facilitator, id, lease).await;
         }
     }
+}
+
+/// The wait is over: the holder of the lease may be told what stands; to the others it is somebody else's payment.
+async fn out_of_time(
+    facilitator: &Arc<Facilitator>,
+    id: SettlementId,
+    lease: AnswerLease,
+) -> Result<Outcome, Fault> {
+    let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+    let says = match payment.status {
+        Status::Reserved => return Err(Fault::Timeout),
+        Status::Refused | Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
+        Status::Signed | Status::Mined => LastAnswer::Pending,
+        // It became final this very moment.
+        Status::Settled => LastAnswer::Success,
+    };
+    Ok(match (lease.begin(says).await?, says) {
+        (Some(delivery), LastAnswer::Pending) => Outcome::Pending(payment, delivery),
+        (Some(delivery), LastAnswer::Success) => Outcome::Success(payment, delivery),
+        (None, _) => Outcome::Duplicate(payment),
+    })
 }
 
 /// The hash to show for a payment, or the empty string when nothing was signed.

@@ -143,15 +143,30 @@ pub trait Store: Debug + Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<bool, StoreError>;
 
-    /// Gives the answer lease back. `answered`: what was written to the caller, or `None` when nothing was (the
-    /// connection was gone). Does nothing if another has taken it since; a lease that lapsed and that nobody took still
-    /// records what was said. Returns whether it did.
+    /// Records what the holder is about to tell its caller, before a byte of it is written, and holds for `ttl` more.
+    /// `false`: `holder` no longer holds the lease, and must not answer.
+    ///
+    /// If the process dies after this, the answer counts as given: better one success that the seller has to look up by its
+    /// hash than two.
+    async fn begin_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        says: LastAnswer,
+        ttl: Duration,
+    ) -> Result<bool, StoreError>;
+
+    /// Gives the answer lease back. `delivered`: what was begun reached the caller. Otherwise it is taken back as if it had
+    /// never been said. Does nothing if `holder` no longer holds it; returns whether it did.
     async fn release_answer(
         &self,
         id: SettlementId,
         holder: HolderId,
-        answered: Option<LastAnswer>,
+        delivered: bool,
     ) -> Result<bool, StoreError>;
+
+    /// Ends a lease that has lapsed in database time: its process is gone. What it had begun to say counts as said.
+    async fn lapse_answer(&self, id: SettlementId) -> Result<(), StoreError>;
 
     // ---- idempotency keys ----
 

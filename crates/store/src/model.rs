@@ -57,6 +57,8 @@ pub struct Payment {
     pub block_number: Option<u64>,
     /// What the last caller of `/settle` was told, if anything.
     pub last_answer: Option<LastAnswer>,
+    /// `last_answer` is on its way to its caller, and is taken back if the caller is gone.
+    pub answer_in_flight: bool,
     /// Unix seconds, database time.
     pub created_at: i64,
     /// Unix seconds, database time.

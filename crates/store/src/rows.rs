@@ -176,6 +176,11 @@ fn parse_answer(text: &str) -> Option<LastAnswer> {
     [LastAnswer::Pending, LastAnswer::Success].into_iter().find(|answer| answer_name(*answer) == text)
 }
 
+/// What `last_answer` was before the one in flight; only SQL looks inside.
+fn parse_answer_before(text: &str) -> Option<()> {
+    matches!(text, "none" | "pending").then_some(())
+}
+
 fn parse_kind(text: &str) -> Option<AttemptKind> {
     [AttemptKind::Payment, AttemptKind::Filler].into_iter().find(|kind| kind_name(*kind) == text)
 }
@@ -211,6 +216,7 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
         tx_hash: t.maybe_parsed(row, "tx_hash", parse_hash)?,
         block_number: t.maybe_unsigned(row, "block_number")?,
         last_answer: t.maybe_parsed(row, "last_answer", parse_answer)?,
+        answer_in_flight: t.maybe_parsed(row, "answer_before", parse_answer_before)?.is_some(),
         created_at: t.seconds(row, "created_at_ms")?,
         updated_at: t.seconds(row, "updated_at_ms")?,
     })

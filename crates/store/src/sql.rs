@@ -9,7 +9,16 @@ use crate::model::PaymentFilter;
 macro_rules! payment_columns {
     () => {
         "id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, amount, \
-         valid_after, valid_before, reason, message, tx_hash, block_number, last_answer, created_at_ms, updated_at_ms"
+         valid_after, valid_before, reason, message, tx_hash, block_number, last_answer, answer_before, \
+         created_at_ms, updated_at_ms"
+    };
+}
+
+/// What `rows::attempt` reads, with the slots they are in.
+macro_rules! attempts_in_slots {
+    () => {
+        "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
+         a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms FROM slots s JOIN attempts a ON a.slot_id = s.id "
     };
 }
 
@@ -36,7 +45,10 @@ pub struct Statements {
     pub(crate) open_payments: &'static str,
     pub(crate) payment_attempts: &'static str,
     pub(crate) take_answer: &'static str,
-    pub(crate) release_answer: &'static str,
+    pub(crate) begin_answer: &'static str,
+    pub(crate) end_answer: &'static str,
+    pub(crate) take_back_answer: &'static str,
+    pub(crate) lapse_answer: &'static str,
     pub(crate) bind_key: &'static str,
     pub(crate) read_key: &'static str,
     pub(crate) answer_key: &'static str,
@@ -68,10 +80,10 @@ macro_rules! statements {
             ),
             payment: concat!("SELECT ", payment_columns!(), " FROM payments WHERE id = $1"),
             // Rows that somebody is working on are left for the next round: two processes that expire at once must
-            // not wait for each other.
+            // not wait for each other. The lock that the inner query takes is what keeps a row `reserved` for the outer.
             expire: concat!(
                 "UPDATE payments SET status = 'refused', version = version + 1, reason = $2, message = $3, ",
-                "updated_at_ms = ", $now, " WHERE status = 'reserved' AND id IN (SELECT id FROM payments ",
+                "updated_at_ms = ", $now, " WHERE id IN (SELECT id FROM payments ",
                 "WHERE status = 'reserved' AND expires_at <= $1 ORDER BY expires_at LIMIT $4", $skip_locked, ")"
             ),
             raise_lane_floor: "INSERT INTO lanes (network, address, nonce_floor) VALUES ($1, $2, $3) \
@@ -103,14 +115,14 @@ macro_rules! statements {
             ),
             open_slots: "SELECT id, lane, lane_nonce, payment_id FROM slots \
                  WHERE network = $1 AND outcome IS NULL ORDER BY lane, lane_nonce",
-            open_attempts: "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
-                 a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms \
-                 FROM slots s JOIN attempts a ON a.slot_id = s.id \
-                 WHERE s.network = $1 AND s.outcome IS NULL ORDER BY a.slot_id, a.sequence",
-            payment_attempts: "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
-                 a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms \
-                 FROM slots s JOIN attempts a ON a.slot_id = s.id \
-                 WHERE s.payment_id = $1 ORDER BY a.slot_id, a.sequence",
+            open_attempts: concat!(
+                attempts_in_slots!(),
+                "WHERE s.network = $1 AND s.outcome IS NULL ORDER BY a.slot_id, a.sequence"
+            ),
+            payment_attempts: concat!(
+                attempts_in_slots!(),
+                "WHERE s.payment_id = $1 ORDER BY a.slot_id, a.sequence"
+            ),
             open_payments: concat!(
                 "SELECT ", payment_columns!(), " FROM payments ",
                 "WHERE network = $1 AND status IN ('signed', 'mined') UNION ",
@@ -118,16 +130,32 @@ macro_rules! statements {
                 "WHERE id IN (SELECT payment_id FROM slots WHERE network = $1 AND outcome IS NULL) ",
                 "ORDER BY id"
             ),
+            // A new holder leaves an answer that was begun and never confirmed as it was recorded.
             take_answer: concat!(
-                "UPDATE payments SET answer_holder = $2, answer_until_ms = ", $now, " + $3 ",
+                "UPDATE payments SET answer_holder = $2, answer_until_ms = ", $now, " + $3, ",
+                "answer_before = CASE WHEN answer_holder = $2 THEN answer_before ELSE NULL END ",
                 "WHERE id = $1 AND (last_answer IS NULL OR last_answer <> 'success') ",
                 "AND (answer_holder IS NULL OR answer_holder = $2 OR answer_until_ms <= ", $now, ")"
             ),
-            // A lease that lapsed but that nobody took over still gets its answer recorded: the caller was told.
-            release_answer: concat!(
-                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, ",
-                "last_answer = COALESCE($3, last_answer), updated_at_ms = ", $now, " ",
+            // Begun twice, it goes back to what stood before the first time.
+            begin_answer: concat!(
+                "UPDATE payments SET answer_before = COALESCE(answer_before, last_answer, 'none'), last_answer = $3, ",
+                "answer_until_ms = ", $now, " + $4, updated_at_ms = ", $now, " ",
+                "WHERE id = $1 AND answer_holder = $2 AND (last_answer IS NULL OR last_answer <> 'success')"
+            ),
+            // A lease that lapsed but that nobody took over still counts: the caller was told.
+            end_answer: concat!(
+                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL ",
                 "WHERE id = $1 AND answer_holder = $2"
+            ),
+            take_back_answer: concat!(
+                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL, ",
+                "last_answer = CASE answer_before WHEN 'none' THEN NULL WHEN 'pending' THEN 'pending' ",
+                "ELSE last_answer END WHERE id = $1 AND answer_holder = $2"
+            ),
+            lapse_answer: concat!(
+                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL ",
+                "WHERE id = $1 AND answer_until_ms <= ", $now
             ),
             bind_key: "INSERT INTO idempotency_keys (scope, key, fingerprint, bound_at) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT (scope, key) DO NOTHING",
@@ -140,7 +168,8 @@ macro_rules! statements {
                 "WHERE keepers.holder = excluded.holder OR keepers.until_ms <= ", $now, " RETURNING epoch"
             ),
             reset_answers:
-                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL WHERE answer_holder IS NOT NULL",
+                "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL \
+                 WHERE answer_holder IS NOT NULL",
             reset_keepers: "UPDATE keepers SET until_ms = 0",
         }
     };
@@ -201,5 +230,108 @@ impl Statements {
             columns = payment_columns!(),
             limit = given.len() + 1,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, B256};
+    use quittance_protocol::units::{AuthNonce, Network};
+    use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
+
+    /// A store that has been in use for a year must answer as fast as a new one: no statement of the service walks a
+    /// whole table.
+    #[tokio::test]
+    async fn every_statement_has_an_index() {
+        let mut database = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::migrate!("../../migrations/sqlite").run(&mut database).await.unwrap();
+        let filter = PaymentFilter {
+            network: Network::from_chain_id(1),
+            asset: Some(Address::ZERO),
+            payer: Some(Address::ZERO),
+            auth_nonce: Some(AuthNonce(B256::ZERO)),
+            status: Some(Status::Settled),
+        };
+        let by_payer = PaymentFilter { payer: filter.payer, ..PaymentFilter::default() };
+        let by_nonce = PaymentFilter { auth_nonce: filter.auth_nonce, ..PaymentFilter::default() };
+        let Statements {
+            now: _,
+            ping,
+            reserve,
+            lookup,
+            payment,
+            expire,
+            raise_lane_floor,
+            lock_lane,
+            signable,
+            insert_slot,
+            insert_attempt,
+            lock_slot,
+            count_attempts,
+            newest_hash,
+            close_slot,
+            open_slots,
+            open_attempts,
+            open_payments,
+            payment_attempts,
+            take_answer,
+            begin_answer,
+            end_answer,
+            take_back_answer,
+            lapse_answer,
+            bind_key,
+            read_key,
+            answer_key,
+            take_keeper,
+            // Once per start, and allowed to take its time.
+            reset_answers: _,
+            reset_keepers: _,
+        } = SQLITE;
+        let statements = [
+            ping,
+            reserve,
+            lookup,
+            payment,
+            expire,
+            raise_lane_floor,
+            lock_lane,
+            signable,
+            insert_slot,
+            insert_attempt,
+            lock_slot,
+            count_attempts,
+            newest_hash,
+            close_slot,
+            open_slots,
+            open_attempts,
+            open_payments,
+            payment_attempts,
+            take_answer,
+            begin_answer,
+            end_answer,
+            take_back_answer,
+            lapse_answer,
+            bind_key,
+            read_key,
+            answer_key,
+            take_keeper,
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(Event::ALL.map(|event| SQLITE.transition(event)))
+        .chain([&filter, &by_payer, &by_nonce, &PaymentFilter::default()].map(Statements::find));
+        for statement in statements {
+            let plan =
+                database.fetch_all(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"))).await.unwrap();
+            for step in plan {
+                let step: String = step.get("detail");
+                let walks = step.starts_with("SCAN ")
+                    && step != "SCAN CONSTANT ROW"
+                    // Newest first, and it stops at the limit.
+                    && step != "SCAN payments USING INDEX payments_by_age";
+                assert!(!walks, "{step}: {statement}");
+            }
+        }
     }
 }

@@ -429,15 +429,30 @@ impl<D: Dialect> Store for SqlStore<D> {
         Ok(self.execute(D::SQL.take_answer, binds).await? == 1)
     }
 
+    async fn begin_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        says: LastAnswer,
+        ttl: Duration,
+    ) -> Result<bool, StoreError> {
+        let says = rows::answer_name(says);
+        let binds = binds![id.to_string(), holder.0.to_string(), says, rows::lease_ms(ttl)];
+        Ok(self.execute(D::SQL.begin_answer, binds).await? == 1)
+    }
+
     async fn release_answer(
         &self,
         id: SettlementId,
         holder: HolderId,
-        answered: Option<LastAnswer>,
+        delivered: bool,
     ) -> Result<bool, StoreError> {
-        let answered = answered.map(|answer| rows::answer_name(answer).to_owned());
-        let binds = binds![id.to_string(), holder.0.to_string(), answered];
-        Ok(self.execute(D::SQL.release_answer, binds).await? == 1)
+        let statement = if delivered { D::SQL.end_answer } else { D::SQL.take_back_answer };
+        Ok(self.execute(statement, binds![id.to_string(), holder.0.to_string()]).await? == 1)
+    }
+
+    async fn lapse_answer(&self, id: SettlementId) -> Result<(), StoreError> {
+        self.execute(D::SQL.lapse_answer, binds![id.to_string()]).await.map(drop)
     }
 
     async fn bind_idempotency_key(

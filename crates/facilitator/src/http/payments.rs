@@ -25,7 +25,7 @@ use quittance_protocol::{
     payment::fingerprint,
     wire::{self, Echo, Refusal},
 };
-use quittance_store::model::{IdempotencyKey, LastAnswer};
+use quittance_store::model::IdempotencyKey;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -146,17 +146,16 @@ async fn answer(
             };
             (body, Some(refusal.code), None)
         }
-        Outcome::Success(payment, lease) => {
+        Outcome::Success(payment, delivery) => {
             let replay = if payment.last_answer.is_none() { "first" } else { "redelivered" };
-            let delivery = Delivery::new(lease, LastAnswer::Success);
             (shape::settled(echo, &payment, replay), None, Some(delivery))
         }
-        Outcome::Pending(payment, lease) => {
+        Outcome::Pending(payment, delivery) => {
             let code = Code::SettlementPending;
             let message = "sent, not final yet; ask again with the same payment";
             let body = shape::not_settled(echo, &payment, code, message, "first");
             // Not final, so not bound to the key.
-            return delivered(body, Some(code), Delivery::new(lease, LastAnswer::Pending), outbox);
+            return delivered(body, Some(code), delivery, outbox);
         }
         Outcome::Duplicate(payment) => {
             // The key's own answer may have been stored by a parallel request with the same key.
@@ -181,7 +180,7 @@ async fn answer(
     if let Some(key) = key
         && let Err(fault) = idempotency::store_answer(&app.facilitator, key, &body).await
     {
-        // Nothing was said yet: the lease is given back, and the next call gets the outcome.
+        // Nothing was said yet: it is taken back, and the next call gets the outcome.
         return guard::fault(&fault, Endpoint::Settle, echo);
     }
     match delivery {

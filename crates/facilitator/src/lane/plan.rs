@@ -180,6 +180,7 @@ mod tests {
             tx_hash: None,
             block_number: None,
             last_answer: None,
+            answer_in_flight: false,
             created_at: 0,
             updated_at: 0,
         };

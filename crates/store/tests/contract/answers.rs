@@ -2,7 +2,10 @@
 
 use futures::future::join_all;
 use quittance_protocol::settlement::{Event, Status};
-use quittance_store::model::{LastAnswer, SettlementId};
+use quittance_store::{
+    Store,
+    model::{LastAnswer, SettlementId},
+};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -14,17 +17,31 @@ use crate::{
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(100);
 
+/// What was said last, and whether it is still on its way.
+async fn said(store: &dyn Store, id: SettlementId) -> (Option<LastAnswer>, bool) {
+    let payment = store.payment(id).await.unwrap().unwrap();
+    (payment.last_answer, payment.answer_in_flight)
+}
+
 async fn one_request_answers_at_a_time(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, one, two) = (reserved(store).await.id, holder(), holder());
     assert!(store.take_answer(id, one, LONG).await.unwrap());
     assert!(store.take_answer(id, one, LONG).await.unwrap(), "the holder renews");
     assert!(!store.take_answer(id, two, LONG).await.unwrap());
-    assert!(!store.release_answer(id, two, Some(LastAnswer::Success)).await.unwrap());
+    for says in [LastAnswer::Pending, LastAnswer::Success] {
+        assert!(!store.begin_answer(id, two, says, LONG).await.unwrap());
+    }
+    for delivered in [true, false] {
+        assert!(!store.release_answer(id, two, delivered).await.unwrap());
+    }
+    store.lapse_answer(id).await.unwrap();
+    assert!(store.take_answer(id, one, LONG).await.unwrap(), "a lease that holds does not lapse");
 
-    assert!(store.release_answer(id, one, None).await.unwrap());
-    assert!(!store.release_answer(id, one, None).await.unwrap(), "it is given back already");
-    assert_eq!(store.payment(id).await.unwrap().unwrap().last_answer, None);
+    assert!(store.release_answer(id, one, false).await.unwrap());
+    assert!(!store.release_answer(id, one, false).await.unwrap(), "it is given back already");
+    assert!(!store.begin_answer(id, one, LastAnswer::Success, LONG).await.unwrap(), "no lease, no answer");
+    assert_eq!(said(store, id).await, (None, false));
     assert!(store.take_answer(id, two, LONG).await.unwrap());
 }
 
@@ -32,21 +49,70 @@ async fn a_success_is_handed_out_once(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, one, two) = (reserved(store).await.id, holder(), holder());
     assert!(store.take_answer(id, one, LONG).await.unwrap());
-    assert!(store.release_answer(id, one, Some(LastAnswer::Pending)).await.unwrap());
-    assert_eq!(store.payment(id).await.unwrap().unwrap().last_answer, Some(LastAnswer::Pending));
-
-    // Nothing was written this time: what was said before still stands.
-    assert!(store.take_answer(id, two, LONG).await.unwrap());
-    assert!(store.release_answer(id, two, None).await.unwrap());
-    assert_eq!(store.payment(id).await.unwrap().unwrap().last_answer, Some(LastAnswer::Pending));
+    assert!(store.begin_answer(id, one, LastAnswer::Pending, LONG).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
+    assert!(store.release_answer(id, one, true).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
 
     assert!(store.take_answer(id, one, LONG).await.unwrap());
-    assert!(store.release_answer(id, one, Some(LastAnswer::Success)).await.unwrap());
+    assert!(store.begin_answer(id, one, LastAnswer::Success, LONG).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Success), true));
+    // On its way is handed out, to everybody else and to the holder itself.
     for who in [one, two] {
         assert!(!store.take_answer(id, who, LONG).await.unwrap());
-        assert!(!store.release_answer(id, who, Some(LastAnswer::Pending)).await.unwrap());
+        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
     }
-    assert_eq!(store.payment(id).await.unwrap().unwrap().last_answer, Some(LastAnswer::Success));
+    assert!(store.release_answer(id, one, true).await.unwrap());
+    for who in [one, two] {
+        assert!(!store.take_answer(id, who, LONG).await.unwrap());
+        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
+        assert!(!store.release_answer(id, who, false).await.unwrap());
+    }
+    store.lapse_answer(id).await.unwrap();
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Success), false));
+}
+
+async fn what_did_not_arrive_was_never_said(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, who) = (reserved(store).await.id, holder());
+    // The steps of a payment whose callers keep hanging up, and what stands after each.
+    for (says, delivered, stands) in [
+        (LastAnswer::Pending, false, None),
+        (LastAnswer::Success, false, None),
+        (LastAnswer::Pending, true, Some(LastAnswer::Pending)),
+        (LastAnswer::Pending, false, Some(LastAnswer::Pending)),
+        (LastAnswer::Success, false, Some(LastAnswer::Pending)),
+        (LastAnswer::Success, true, Some(LastAnswer::Success)),
+    ] {
+        assert!(store.take_answer(id, who, LONG).await.unwrap());
+        assert!(store.begin_answer(id, who, says, LONG).await.unwrap());
+        assert!(store.release_answer(id, who, delivered).await.unwrap());
+        assert_eq!(said(store, id).await, (stands, false), "{says:?}, delivered: {delivered}");
+    }
+}
+
+/// Pending was begun, then the payment settled before a byte of it was written.
+async fn an_answer_begun_twice_goes_back_to_the_start(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, who) = (reserved(store).await.id, holder());
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    for says in [LastAnswer::Pending, LastAnswer::Pending, LastAnswer::Success] {
+        assert!(store.begin_answer(id, who, says, LONG).await.unwrap());
+        assert_eq!(said(store, id).await, (Some(says), true));
+    }
+    assert!(store.release_answer(id, who, false).await.unwrap());
+    assert_eq!(said(store, id).await, (None, false));
+}
+
+async fn renewing_forgets_nothing(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, who) = (reserved(store).await.id, holder());
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
+    assert!(store.release_answer(id, who, false).await.unwrap());
+    assert_eq!(said(store, id).await, (None, false));
 }
 
 async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
@@ -54,7 +120,13 @@ async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
     let id = reserved(&*fixture.store).await.id;
     let requests = (0..50).map(|i| {
         let store = stores[i % stores.len()].clone();
-        tokio::spawn(async move { store.take_answer(id, holder(), LONG).await.unwrap() })
+        tokio::spawn(async move {
+            let who = holder();
+            let held = store.take_answer(id, who, LONG).await.unwrap();
+            let begun = store.begin_answer(id, who, LastAnswer::Success, LONG).await.unwrap();
+            assert_eq!(held, begun);
+            begun
+        })
     });
     let granted = join_all(requests).await.into_iter().filter(|granted| *granted.as_ref().unwrap()).count();
     assert_eq!(granted, 1);
@@ -67,17 +139,45 @@ async fn a_lease_lapses_in_database_time(fixture: Fixture) {
     eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
     // The request that came back late finds that it is no longer the one.
     assert!(!store.take_answer(id, gone, LONG).await.unwrap());
-    assert!(!store.release_answer(id, gone, Some(LastAnswer::Success)).await.unwrap());
-    assert_eq!(store.payment(id).await.unwrap().unwrap().last_answer, None);
+    assert!(!store.begin_answer(id, gone, LastAnswer::Success, LONG).await.unwrap());
+    assert!(!store.release_answer(id, gone, true).await.unwrap());
+    assert_eq!(said(store, id).await, (None, false));
 }
 
-/// Too late, but nobody else was told anything: the truth is recorded.
-async fn a_lapsed_lease_nobody_took_still_records_the_answer(fixture: Fixture) {
+/// The process died between recording and writing, or after writing: nobody knows, so it counts as said.
+async fn what_a_dead_process_had_begun_counts_as_said(fixture: Fixture) {
     let store = &*fixture.store;
-    let (id, slow) = (reserved(store).await.id, holder());
-    assert!(store.take_answer(id, slow, Duration::ZERO).await.unwrap());
-    assert!(store.release_answer(id, slow, Some(LastAnswer::Success)).await.unwrap());
-    assert!(!store.take_answer(id, holder(), LONG).await.unwrap());
+    let (id, gone, next) = (reserved(store).await.id, holder(), holder());
+    assert!(store.take_answer(id, gone, LONG).await.unwrap());
+    assert!(store.begin_answer(id, gone, LastAnswer::Pending, SHORT).await.unwrap());
+    eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
+    assert!(store.release_answer(id, next, false).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false), "nothing of its own to take back");
+
+    assert!(store.take_answer(id, gone, LONG).await.unwrap());
+    assert!(store.begin_answer(id, gone, LastAnswer::Success, SHORT).await.unwrap());
+    eventually(async || {
+        store.lapse_answer(id).await.unwrap();
+        !store.payment(id).await.unwrap().unwrap().answer_in_flight
+    })
+    .await;
+    // Should it be alive after all, it is too late to take it back.
+    assert!(!store.release_answer(id, gone, false).await.unwrap());
+    assert!(!store.take_answer(id, next, LONG).await.unwrap());
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Success), false));
+}
+
+/// Too late, but nobody else was told anything in the meantime.
+async fn a_lapsed_lease_nobody_took_is_still_the_holders(fixture: Fixture) {
+    let store = &*fixture.store;
+    for delivered in [true, false] {
+        let (id, slow) = (reserved(store).await.id, holder());
+        assert!(store.take_answer(id, slow, Duration::ZERO).await.unwrap());
+        assert!(store.begin_answer(id, slow, LastAnswer::Success, Duration::ZERO).await.unwrap());
+        assert!(store.release_answer(id, slow, delivered).await.unwrap());
+        assert_eq!(store.take_answer(id, holder(), LONG).await.unwrap(), !delivered);
+    }
 }
 
 async fn leases_of_any_length_are_taken(fixture: Fixture) {
@@ -93,27 +193,35 @@ async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
     let store = &*fixture.store;
     let (payment, one) = (reserved(store).await, holder());
     assert!(store.take_answer(payment.id, one, LONG).await.unwrap());
+    assert!(store.begin_answer(payment.id, one, LastAnswer::Pending, LONG).await.unwrap());
     // The version read before the lease was taken is still the one.
     let refused = moved(store, &payment, Event::Refused).await;
     assert_eq!((refused.status, refused.version), (Status::Refused, payment.version + 1));
     assert!(!store.take_answer(payment.id, holder(), LONG).await.unwrap());
-    assert!(store.release_answer(payment.id, one, Some(LastAnswer::Success)).await.unwrap());
+    assert!(store.release_answer(payment.id, one, true).await.unwrap());
     let after = store.payment(payment.id).await.unwrap().unwrap();
     assert_eq!((after.status, after.version), (refused.status, refused.version));
+    assert_eq!(after.last_answer, Some(LastAnswer::Pending));
 }
 
 async fn there_is_nothing_to_say_about_an_unknown_payment(fixture: Fixture) {
-    let nobody = SettlementId(Uuid::now_v7());
-    assert!(!fixture.store.take_answer(nobody, holder(), LONG).await.unwrap());
-    assert!(!fixture.store.release_answer(nobody, holder(), None).await.unwrap());
+    let (store, nobody) = (&*fixture.store, SettlementId(Uuid::now_v7()));
+    assert!(!store.take_answer(nobody, holder(), LONG).await.unwrap());
+    assert!(!store.begin_answer(nobody, holder(), LastAnswer::Pending, LONG).await.unwrap());
+    assert!(!store.release_answer(nobody, holder(), false).await.unwrap());
+    store.lapse_answer(nobody).await.unwrap();
 }
 
 contract!(
     one_request_answers_at_a_time,
     a_success_is_handed_out_once,
+    what_did_not_arrive_was_never_said,
+    an_answer_begun_twice_goes_back_to_the_start,
+    renewing_forgets_nothing,
     of_fifty_requests_one_may_answer,
     a_lease_lapses_in_database_time,
-    a_lapsed_lease_nobody_took_still_records_the_answer,
+    what_a_dead_process_had_begun_counts_as_said,
+    a_lapsed_lease_nobody_took_is_still_the_holders,
     leases_of_any_length_are_taken,
     answering_and_settling_do_not_disturb_each_other,
     there_is_nothing_to_say_about_an_unknown_payment,

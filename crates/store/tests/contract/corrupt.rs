@@ -68,11 +68,18 @@ async fn what_a_newer_schema_may_hold_is_reported(fixture: Fixture) {
         if fixture.is_sqlite() {
             "PRAGMA ignore_check_constraints = ON".to_owned()
         } else {
-            format!("ALTER TABLE payments DROP CONSTRAINT payments_{column}_{constraint}")
+            format!(
+                "ALTER TABLE payments DROP CONSTRAINT payments_{column}_{constraint}; \
+                 ALTER TABLE payments DROP CONSTRAINT IF EXISTS payments_check1"
+            )
         }
     };
-    for (column, garbage) in [("status", "'broadcast'"), ("last_answer", "'refund'"), ("block_number", "-1")]
-    {
+    for (column, garbage) in [
+        ("status", "'broadcast'"),
+        ("last_answer", "'refund'"),
+        ("answer_before", "'refund'"),
+        ("block_number", "-1"),
+    ] {
         // The pragma is the connection's, so both travel in one string.
         let loosened = format!("{}; UPDATE payments SET {column} = {garbage}", loosen(column, "check"));
         fixture.meddle(&loosened).await.unwrap();

@@ -171,10 +171,15 @@ async fn a_payment_has_one_open_slot(fixture: Fixture) {
     assert_eq!(second.payment.tx_hash, Some(second.attempt.signed.hash));
     assert_eq!(second.attempt.lane_nonce, LaneNonce(1));
     assert_ne!(second.attempt.slot, first.attempt.slot);
+    let bump = store.add_attempt(second.attempt.slot, 1, &pay).await.unwrap().unwrap();
+    let ever_signed = [first.attempt, second.attempt.clone(), bump];
+    assert_eq!(store.attempts(id).await.unwrap(), ever_signed);
 
     let mined = moved(store, &second.payment, Event::Mined).await;
     store.close_slot(second.attempt.slot, SlotOutcome::Ours).await.unwrap();
     assert_eq!(store.sign_slot(id, mined.version, &lane, &never).await.unwrap(), None);
+    assert_eq!(store.attempts(id).await.unwrap(), ever_signed);
+    assert_eq!(store.attempts(reserved(store).await.id).await.unwrap(), []);
 }
 
 async fn a_lane_must_be_introduced(fixture: Fixture) {

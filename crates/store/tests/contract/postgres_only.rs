@@ -284,10 +284,14 @@ async fn methods_cost_what_they_say() {
     costs!(6, store.add_attempt(slot.attempt.slot, 1, &pay));
     // BEGIN, three reads, COMMIT; however many rows there are.
     costs!(5, store.open_work(lane.network));
+    costs!(1, store.attempts(read.id));
     costs!(1, store.close_slot(slot.attempt.slot, SlotOutcome::Ours));
     costs!(1, store.transition(read.id, slot.payment.version, Event::SettledAtDepth, &evidence));
     costs!(1, store.take_answer(read.id, who, ttl));
-    costs!(1, store.release_answer(read.id, who, Some(LastAnswer::Success)));
+    costs!(1, store.begin_answer(read.id, who, LastAnswer::Success, ttl));
+    costs!(1, store.lapse_answer(read.id));
+    costs!(1, store.release_answer(read.id, who, true));
+    costs!(1, store.lapse_answer(read.id));
     let key = IdempotencyKey { scope: String::new(), key: "k".to_owned() };
     costs!(1, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));
     costs!(2, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));

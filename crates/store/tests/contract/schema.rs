@@ -75,6 +75,8 @@ async fn the_database_refuses_what_no_method_writes(fixture: Fixture) {
         "UPDATE payments SET network = 9007199254740992",
         "UPDATE payments SET block_number = -1",
         "UPDATE payments SET answer_holder = 'nobody'",
+        "UPDATE payments SET answer_before = 'none'",
+        "UPDATE payments SET answer_before = 'success', last_answer = 'success', answer_holder = 'x', answer_until_ms = 0",
         "UPDATE slots SET outcome = 'stolen'",
         "UPDATE slots SET lane_nonce = -1",
         "DELETE FROM slots",
