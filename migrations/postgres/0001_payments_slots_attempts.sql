@@ -27,6 +27,8 @@ CREATE TABLE payments (
     last_answer        TEXT COLLATE "C" CHECK (last_answer IN ('pending', 'success')),
     -- Set while an answer is on its way to its caller: what last_answer goes back to if the caller is gone.
     answer_before      TEXT COLLATE "C" CHECK (answer_before IN ('none', 'pending')),
+    -- Answers said so far: a caller that waited while another was told is no repeat.
+    answers            BIGINT NOT NULL DEFAULT 0 CHECK (answers >= 0),
     answer_holder      TEXT COLLATE "C",
     answer_until_ms    BIGINT,
     created_at_ms      BIGINT NOT NULL,

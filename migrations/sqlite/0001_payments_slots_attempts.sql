@@ -27,6 +27,8 @@ CREATE TABLE payments (
     last_answer        TEXT CHECK (last_answer IN ('pending', 'success')),
     -- Set while an answer is on its way to its caller: what last_answer goes back to if the caller is gone.
     answer_before      TEXT CHECK (answer_before IN ('none', 'pending')),
+    -- Answers said so far: a caller that waited while another was told is no repeat.
+    answers            INTEGER NOT NULL DEFAULT 0 CHECK (answers >= 0),
     answer_holder      TEXT,
     answer_until_ms    INTEGER,
     created_at_ms      INTEGER NOT NULL,

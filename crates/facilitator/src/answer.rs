@@ -4,7 +4,7 @@
 //! If the process dies in between, it counts as said, and the lease lapses in database time.
 
 use crate::{facilitator::Facilitator, fault::Fault, metrics};
-use quittance_store::model::{HolderId, LastAnswer, SettlementId};
+use quittance_store::model::{HolderId, IdempotencyKey, LastAnswer, SettlementId};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -13,10 +13,12 @@ use std::{
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time a lease holds without renewal; after a crash, the next caller waits at most this long.
-const TTL: Duration = Duration::from_secs(9);
-/// A held lease is renewed this often.
-const RENEW_EVERY: Duration = Duration::from_secs(3);
+/// Time a waiting caller's lease holds without renewal: a third of the wait, within bounds. After a crash, the next caller
+/// gets its turn within its own wait.
+const WAITING_MIN: Duration = Duration::from_millis(750);
+const WAITING_MAX: Duration = Duration::from_secs(3);
+/// Time an answer may take from its record to the socket.
+const ANSWERING: Duration = Duration::from_secs(9);
 
 /// One request's claim on the answer of one payment. Dropping it gives the claim back with nothing said.
 pub(crate) struct AnswerLease {
@@ -42,12 +44,13 @@ impl AnswerLease {
 
     /// Takes or renews. `false`: another caller holds it.
     pub(crate) async fn hold(&mut self) -> Result<bool, Fault> {
-        if self.held_since.is_some_and(|since| since.elapsed() < RENEW_EVERY) {
+        let ttl = (self.facilitator.settle_wait / 3).clamp(WAITING_MIN, WAITING_MAX);
+        if self.held_since.is_some_and(|since| since.elapsed() < ttl / 3) {
             return Ok(true);
         }
         #[allow(clippy::disallowed_methods)] // age of our own claim, an edge
         let asked = Instant::now();
-        let held = self.facilitator.store.take_answer(self.id, self.holder, TTL).await?;
+        let held = self.facilitator.store.take_answer(self.id, self.holder, ttl).await?;
         self.held_since = held.then_some(asked);
         Ok(held)
     }
@@ -56,14 +59,18 @@ impl AnswerLease {
         self.held_since.is_some()
     }
 
-    /// Records what is about to be said, before a byte of it leaves. `None`: another caller has taken over, and this one
-    /// must not answer.
-    pub(crate) async fn begin(self, says: LastAnswer) -> Result<Option<Delivery>, Fault> {
+    /// Records what is about to be said, before a byte of it leaves, and under its idempotency key if it has one. `None`:
+    /// another caller has taken over, and this one must not answer.
+    pub(crate) async fn begin(
+        self,
+        says: LastAnswer,
+        keyed: Option<(&IdempotencyKey, &str)>,
+    ) -> Result<Option<Delivery>, Fault> {
         if !self.is_held() {
             return Ok(None);
         }
-        let begun = self.facilitator.store.begin_answer(self.id, self.holder, says, TTL).await?;
-        Ok(begun.then_some(Delivery { lease: self, says }))
+        let begun = self.facilitator.store.begin_answer(self.id, self.holder, says, ANSWERING, keyed).await?;
+        Ok(begun.then_some(Delivery { lease: self, says, can_be_fetched: keyed.is_some() }))
     }
 
     fn end(&mut self, delivered: bool) {
@@ -94,6 +101,14 @@ impl Drop for AnswerLease {
 pub(crate) struct Delivery {
     lease: AnswerLease,
     says: LastAnswer,
+    /// Stored under an idempotency key: its owner can fetch it any time, so it is said whatever becomes of this connection.
+    can_be_fetched: bool,
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.lease.end(self.can_be_fetched);
+    }
 }
 
 impl Delivery {

@@ -4,7 +4,7 @@
 //! decides who may be told (interface.md, "One payment, one grant").
 
 use crate::{
-    answer::{AnswerLease, Delivery},
+    answer::AnswerLease,
     clock,
     facilitator::Facilitator,
     fault::Fault,
@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How often a reservation lost to a twin is tried again before giving up.
 const RESERVE_TRIES: usize = 4;
 
@@ -35,10 +35,10 @@ const RESERVE_TRIES: usize = 4;
 pub(crate) enum Outcome {
     /// The rules, or the state of the payment, say no.
     Refused(Refusal, Option<Box<Payment>>),
-    /// Executed; this caller alone is told.
-    Success(Box<Payment>, Delivery),
-    /// Signed, not final within the wait; this caller may ask again.
-    Pending(Box<Payment>, Delivery),
+    /// Executed; this caller alone may be told.
+    Success(Box<Payment>, AnswerLease),
+    /// Signed, not final within the wait; this caller alone may be told, and may ask again.
+    Pending(Box<Payment>, AnswerLease),
     /// Somebody else was told, or is being told.
     Duplicate(Box<Payment>),
     /// Final, and not a success.
@@ -227,7 +227,7 @@ async fn sign_and_send(
 /// Waits for the outcome of a payment, at most until `deadline`, and decides whether this caller may be told.
 ///
 /// At most one caller holds the answer lease. It alone is told success or `settlement_pending`; the others wait for
-/// its fate: if its answer is written they are duplicates, if it is gone one of them takes its place.
+/// its fate: if its answer is said they are duplicates, if it is gone one of them takes its place.
 pub(crate) async fn follow(
     facilitator: &Arc<Facilitator>,
     service: &NetworkService,
@@ -236,8 +236,14 @@ pub(crate) async fn follow(
 ) -> Result<Outcome, Fault> {
     let mut moved = service.moved.subscribe();
     let mut lease = AnswerLease::new(facilitator, id);
+    let mut answers_before = None;
     loop {
         let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+        let answers_before = *answers_before.get_or_insert(payment.answers);
+        if payment.answers > answers_before && !payment.answer_in_flight {
+            // Another caller was told while this one waited: that one comes back for the rest.
+            return Ok(Outcome::Duplicate(payment));
+        }
         match payment.status {
             Status::Refused => {
                 let code = payment.reason.unwrap_or(Code::SimulationFailed);
@@ -253,13 +259,8 @@ pub(crate) async fn follow(
                 facilitator.store.lapse_answer(id).await?;
             }
             Status::Settled | Status::Signed | Status::Mined => {
-                let held = lease.hold().await?;
-                if held && payment.status == Status::Settled {
-                    if let Some(delivery) = lease.begin(LastAnswer::Success).await? {
-                        return Ok(Outcome::Success(payment, delivery));
-                    }
-                    lease = AnswerLease::new(facilitator, id);
-                    continue;
+                if lease.hold().await? && payment.status == Status::Settled {
+                    return Ok(Outcome::Success(payment, lease));
                 }
             }
             Status::Reserved => {}
@@ -286,17 +287,13 @@ async fn out_of_time(
     lease: AnswerLease,
 ) -> Result<Outcome, Fault> {
     let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-    let says = match payment.status {
+    Ok(match payment.status {
         Status::Reserved => return Err(Fault::Timeout),
-        Status::Refused | Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
-        Status::Signed | Status::Mined => LastAnswer::Pending,
+        Status::Refused | Status::Failed | Status::SettledElsewhere => Outcome::Failed(payment),
+        _ if !lease.is_held() => Outcome::Duplicate(payment),
+        Status::Signed | Status::Mined => Outcome::Pending(payment, lease),
         // It became final this very moment.
-        Status::Settled => LastAnswer::Success,
-    };
-    Ok(match (lease.begin(says).await?, says) {
-        (Some(delivery), LastAnswer::Pending) => Outcome::Pending(payment, delivery),
-        (Some(delivery), LastAnswer::Success) => Outcome::Success(payment, delivery),
-        (None, _) => Outcome::Duplicate(payment),
+        Status::Settled => Outcome::Success(payment, lease),
     })
 }
 

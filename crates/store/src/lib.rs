@@ -147,13 +147,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// `false`: `holder` no longer holds the lease, and must not answer.
     ///
     /// If the process dies after this, the answer counts as given: better one success that the seller has to look up by its
-    /// hash than two.
+    /// hash than two. With `keyed`, the answer's text is stored under its idempotency key in the same transaction.
     async fn begin_answer(
         &self,
         id: SettlementId,
         holder: HolderId,
         says: LastAnswer,
         ttl: Duration,
+        keyed: Option<(&IdempotencyKey, &str)>,
     ) -> Result<bool, StoreError>;
 
     /// Gives the answer lease back. `delivered`: what was begun reached the caller. Otherwise it is taken back as if it had

@@ -59,6 +59,8 @@ pub struct Payment {
     pub last_answer: Option<LastAnswer>,
     /// `last_answer` is on its way to its caller, and is taken back if the caller is gone.
     pub answer_in_flight: bool,
+    /// How many answers were said, one in flight included.
+    pub answers: i64,
     /// Unix seconds, database time.
     pub created_at: i64,
     /// Unix seconds, database time.

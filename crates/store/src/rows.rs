@@ -216,6 +216,7 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
         tx_hash: t.maybe_parsed(row, "tx_hash", parse_hash)?,
         block_number: t.maybe_unsigned(row, "block_number")?,
         last_answer: t.maybe_parsed(row, "last_answer", parse_answer)?,
+        answers: t.int(row, "answers")?,
         answer_in_flight: t.maybe_parsed(row, "answer_before", parse_answer_before)?.is_some(),
         created_at: t.seconds(row, "created_at_ms")?,
         updated_at: t.seconds(row, "updated_at_ms")?,

@@ -151,7 +151,8 @@ macro_rules! statements {
             take_back_answer: concat!(
                 "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL, ",
                 "last_answer = CASE answer_before WHEN 'none' THEN NULL WHEN 'pending' THEN 'pending' ",
-                "ELSE last_answer END WHERE id = $1 AND answer_holder = $2"
+                "ELSE last_answer END, answers = answers - CASE WHEN answer_before IS NULL THEN 0 ELSE 1 END ",
+                "WHERE id = $1 AND answer_holder = $2"
             ),
             lapse_answer: concat!(
                 "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL ",

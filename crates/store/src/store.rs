@@ -90,6 +90,10 @@ async fn bounded<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Res
 struct Tx<D: Dialect>(Transaction<'static, D>);
 
 impl<D: Dialect> Tx<D> {
+    async fn execute(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
+        bounded(D::execute(&mut self.0, sql.into_sql_str(), binds)).await
+    }
+
     async fn rows(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
         bounded(D::rows(&mut self.0, sql.into_sql_str(), binds)).await
     }
@@ -435,10 +439,20 @@ impl<D: Dialect> Store for SqlStore<D> {
         holder: HolderId,
         says: LastAnswer,
         ttl: Duration,
+        keyed: Option<(&IdempotencyKey, &str)>,
     ) -> Result<bool, StoreError> {
         let says = rows::answer_name(says);
         let binds = binds![id.to_string(), holder.0.to_string(), says, rows::lease_ms(ttl)];
-        Ok(self.execute(D::SQL.begin_answer, binds).await? == 1)
+        let Some((key, answer)) = keyed else {
+            return Ok(self.execute(D::SQL.begin_answer, binds).await? == 1);
+        };
+        let mut tx = self.begin().await?;
+        if tx.execute(D::SQL.begin_answer, binds).await? != 1 {
+            return Ok(false);
+        }
+        tx.execute(D::SQL.answer_key, binds![key.scope.as_str(), key.key.as_str(), answer]).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 
     async fn release_answer(

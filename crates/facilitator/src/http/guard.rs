@@ -23,7 +23,7 @@ pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Bod
 
 pub(super) fn transport_fault_with(fault: TransportFault, endpoint: Endpoint, echo: &Echo) -> Response<Body> {
     let code = fault.code(endpoint);
-    let mut response = shape::answer(fault.status, Some(code), endpoint.no(code, fault.message, echo));
+    let mut response = shape::answer(fault.status, Some(code), fault.body(endpoint, echo));
     if fault.status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

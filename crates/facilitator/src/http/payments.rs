@@ -4,10 +4,10 @@ use super::{
     App,
     body::{DeliveredBody, read_json},
     guard,
-    shape::{self, Endpoint, Said, TransportFault},
+    shape::{self, Endpoint, TransportFault},
 };
 use crate::{
-    answer::{Delivery, Outbox},
+    answer::{AnswerLease, Outbox},
     fault::Fault,
     idempotency::{self, Binding},
     settle::{self, Begun, Outcome},
@@ -25,7 +25,7 @@ use quittance_protocol::{
     payment::fingerprint,
     wire::{self, Echo, Refusal},
 };
-use quittance_store::model::IdempotencyKey;
+use quittance_store::model::{IdempotencyKey, LastAnswer, Payment};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -138,72 +138,109 @@ async fn answer(
     key: Option<&IdempotencyKey>,
     echo: &Echo,
 ) -> Response<Body> {
-    let (body, code, delivery) = match outcome {
+    let (body, code) = match outcome {
+        Outcome::Success(payment, lease) => {
+            let replay = if payment.last_answer.is_none() { "first" } else { "redelivered" };
+            let body = shape::settled(echo, &payment, replay);
+            let said = Said { body, code: None, says: LastAnswer::Success };
+            return say(app, outbox, said, payment, lease, key, echo).await;
+        }
+        Outcome::Pending(payment, lease) => {
+            let code = Code::SettlementPending;
+            let message = "sent, not final yet; ask again with the same payment";
+            let body = shape::not_settled(echo, &payment, code, message, "first");
+            let said = Said { body, code: Some(code), says: LastAnswer::Pending };
+            // Not final, so not bound to the key.
+            return say(app, outbox, said, payment, lease, None, echo).await;
+        }
+        Outcome::Duplicate(payment) => return duplicate(app, &payment, key, echo).await,
         Outcome::Refused(refusal, payment) => {
             let body = match payment {
                 Some(payment) => shape::not_settled(echo, &payment, refusal.code, &refusal.message, "first"),
                 None => Endpoint::Settle.refusal(&refusal, echo),
             };
-            (body, Some(refusal.code), None)
-        }
-        Outcome::Success(payment, delivery) => {
-            let replay = if payment.last_answer.is_none() { "first" } else { "redelivered" };
-            (shape::settled(echo, &payment, replay), None, Some(delivery))
-        }
-        Outcome::Pending(payment, delivery) => {
-            let code = Code::SettlementPending;
-            let message = "sent, not final yet; ask again with the same payment";
-            let body = shape::not_settled(echo, &payment, code, message, "first");
-            // Not final, so not bound to the key.
-            return delivered(body, Some(code), delivery, outbox);
-        }
-        Outcome::Duplicate(payment) => {
-            // The key's own answer may have been stored by a parallel request with the same key.
-            if let Some(key) = key {
-                let fingerprint = payment.terms.fingerprint;
-                if let Ok(Binding::Answered(answer)) =
-                    idempotency::bind(&app.facilitator, key, &fingerprint).await
-                {
-                    return stored(answer);
-                }
-            }
-            let code = Code::DuplicateSettlement;
-            let message = "this payment was settled, and its success was given to another request";
-            (shape::not_settled(echo, &payment, code, message, "duplicate"), Some(code), None)
+            (body, refusal.code)
         }
         Outcome::Failed(payment) => {
             let code = payment.reason.unwrap_or(Code::TransactionFailed);
             let message = payment.message.clone().unwrap_or_default();
-            (shape::not_settled(echo, &payment, code, &message, "first"), Some(code), None)
+            (shape::not_settled(echo, &payment, code, &message, "first"), code)
         }
     };
     if let Some(key) = key
         && let Err(fault) = idempotency::store_answer(&app.facilitator, key, &body).await
     {
-        // Nothing was said yet: it is taken back, and the next call gets the outcome.
         return guard::fault(&fault, Endpoint::Settle, echo);
     }
-    match delivery {
-        Some(delivery) => delivered(body, code, delivery, outbox),
-        None => shape::answer(StatusCode::OK, code, body),
+    shape::answer(StatusCode::OK, Some(code), body)
+}
+
+/// An answer that only one caller may get.
+struct Said {
+    body: Value,
+    code: Option<Code>,
+    says: LastAnswer,
+}
+
+/// Recorded first, then written.
+async fn say(
+    app: &App,
+    outbox: Outbox,
+    said: Said,
+    payment: Box<Payment>,
+    lease: AnswerLease,
+    key: Option<&IdempotencyKey>,
+    echo: &Echo,
+) -> Response<Body> {
+    let text = said.body.to_string();
+    match lease.begin(said.says, key.map(|key| (key, text.as_str()))).await {
+        Ok(Some(delivery)) => {
+            let mut response = json(Body::new(DeliveredBody::new(Bytes::from(text), delivery, outbox)));
+            if let Some(code) = said.code {
+                response.extensions_mut().insert(shape::Said(code));
+            }
+            response
+        }
+        Ok(None) => duplicate(app, &payment, key, echo).await,
+        Err(fault) => guard::fault(&fault, Endpoint::Settle, echo),
     }
+}
+
+async fn duplicate(
+    app: &App,
+    payment: &Payment,
+    key: Option<&IdempotencyKey>,
+    echo: &Echo,
+) -> Response<Body> {
+    // A parallel request with the same key may have been given the answer: then it is this one's as well.
+    let code = Code::DuplicateSettlement;
+    let message = "this payment was settled, or is being settled, for another request";
+    let body = shape::not_settled(echo, payment, code, message, "duplicate");
+    if let Some(key) = key {
+        match idempotency::bind(&app.facilitator, key, &payment.terms.fingerprint).await {
+            Ok(Binding::Answered(answer)) => return stored(answer),
+            Ok(_) if payment.status.is_terminal() => {
+                if let Err(fault) = idempotency::store_answer(&app.facilitator, key, &body).await {
+                    return guard::fault(&fault, Endpoint::Settle, echo);
+                }
+            }
+            Ok(_) => {}
+            Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
+        }
+    }
+    shape::answer(StatusCode::OK, Some(code), body)
 }
 
 fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo) -> Response<Body> {
     shape::answer(StatusCode::OK, Some(refusal.code), endpoint.refusal(refusal, echo))
 }
 
-fn delivered(body: Value, code: Option<Code>, delivery: Delivery, outbox: Outbox) -> Response<Body> {
-    let bytes = Bytes::from(body.to_string());
-    let mut response = Response::new(Body::new(DeliveredBody::new(bytes, delivery, outbox)));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(code) = code {
-        response.extensions_mut().insert(Said(code));
-    }
-    response
+fn stored(answer: String) -> Response<Body> {
+    json(Body::from(answer))
 }
 
-fn stored(answer: String) -> Response<Body> {
-    (StatusCode::OK, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], answer)
-        .into_response()
+fn json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

@@ -7,7 +7,10 @@ use super::{
 use axum::{
     Json,
     body::Body,
-    extract::{Path, Query, State},
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     http::{Response, StatusCode},
     response::IntoResponse,
 };
@@ -22,8 +25,10 @@ use std::collections::BTreeMap;
 /// Rows in one answer.
 const ROWS_MAX: u32 = 100;
 
-pub(super) async fn one(State(app): State<App>, Path(id): Path<String>) -> Response<Body> {
-    let Ok(id) = id.parse() else { return bad("the settlement id must be a UUID") };
+pub(super) async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Response<Body> {
+    let Some(id) = id.ok().and_then(|Path(id)| id.parse().ok()) else {
+        return bad("the settlement id must be a UUID");
+    };
     match app.facilitator.store.payment(SettlementId(id)).await {
         Ok(Some(payment)) => Json(shape::settlement(&payment)).into_response(),
         Ok(None) => (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found" }))).into_response(),
@@ -33,8 +38,9 @@ pub(super) async fn one(State(app): State<App>, Path(id): Path<String>) -> Respo
 
 pub(super) async fn list(
     State(app): State<App>,
-    Query(query): Query<BTreeMap<String, String>>,
+    query: Result<Query<BTreeMap<String, String>>, QueryRejection>,
 ) -> Response<Body> {
+    let Ok(Query(query)) = query else { return bad("the query cannot be read") };
     let filter = match filter(&app, &query) {
         Ok(filter) => filter,
         Err(response) => return *response,

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 pub(crate) enum Endpoint {
     Verify,
     Settle,
-    /// Anything else: `{error, message}`.
+    /// Anything else: `{error, message}`, without a payment to judge.
     Other,
 }
 
@@ -67,7 +67,7 @@ impl Endpoint {
                 body.insert("network".into(), json!(echo.network));
             }
             Self::Other => {
-                body.insert("error".into(), json!(code.as_str()));
+                body.insert("error".into(), json!("unavailable"));
                 body.insert("message".into(), json!(message));
             }
         }
@@ -203,32 +203,57 @@ pub(crate) fn settlement(payment: &Payment) -> Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TransportFault {
     pub(crate) status: StatusCode,
+    /// Its name on paths that are not about one payment.
+    pub(crate) error: &'static str,
     pub(crate) message: &'static str,
 }
 
 impl TransportFault {
     pub(crate) const NOT_JSON: Self =
-        Self { status: StatusCode::BAD_REQUEST, message: "the request body is not JSON" };
-    pub(crate) const BROKEN_BODY: Self =
-        Self { status: StatusCode::BAD_REQUEST, message: "the request body could not be read" };
+        Self { status: StatusCode::BAD_REQUEST, error: "not_json", message: "the request body is not JSON" };
+    pub(crate) const BROKEN_BODY: Self = Self {
+        status: StatusCode::BAD_REQUEST,
+        error: "broken_body",
+        message: "the request body could not be read",
+    };
     pub(crate) const BAD_IDEMPOTENCY_KEY: Self = Self {
         status: StatusCode::BAD_REQUEST,
+        error: "bad_idempotency_key",
         message: "Idempotency-Key must be 1 to 255 printable ASCII characters",
     };
     pub(crate) const KEY_OF_ANOTHER_PAYMENT: Self = Self {
         status: StatusCode::CONFLICT,
+        error: "conflict",
         message: "this idempotency key or payment identifier belongs to another payment",
     };
-    pub(crate) const WRONG_CONTENT_TYPE: Self =
-        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, message: "Content-Type must be application/json" };
+    pub(crate) const WRONG_CONTENT_TYPE: Self = Self {
+        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        error: "unsupported_media_type",
+        message: "Content-Type must be application/json",
+    };
     pub(crate) const TOO_LARGE: Self = Self {
         status: StatusCode::PAYLOAD_TOO_LARGE,
+        error: "too_large",
         message: "the request body is larger than server.body_bytes_max",
     };
-    pub(crate) const WRONG_METHOD: Self =
-        Self { status: StatusCode::METHOD_NOT_ALLOWED, message: "this path does not take this method" };
-    pub(crate) const UNAUTHORIZED: Self =
-        Self { status: StatusCode::UNAUTHORIZED, message: "a valid Authorization: Bearer key is needed" };
+    pub(crate) const WRONG_METHOD: Self = Self {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        error: "method_not_allowed",
+        message: "this path does not take this method",
+    };
+    pub(crate) const UNAUTHORIZED: Self = Self {
+        status: StatusCode::UNAUTHORIZED,
+        error: "unauthorized",
+        message: "a valid Authorization: Bearer key is needed",
+    };
+
+    /// The body in full shape.
+    pub(crate) fn body(self, endpoint: Endpoint, echo: &Echo) -> Value {
+        match endpoint {
+            Endpoint::Other => json!({ "error": self.error, "message": self.message }),
+            Endpoint::Verify | Endpoint::Settle => endpoint.no(self.code(endpoint), self.message, echo),
+        }
+    }
 
     /// The code in the body: the request is at fault for what it sent, and nobody is for the rest.
     pub(crate) fn code(self, endpoint: Endpoint) -> Code {

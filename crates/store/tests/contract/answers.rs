@@ -30,7 +30,7 @@ async fn one_request_answers_at_a_time(fixture: Fixture) {
     assert!(store.take_answer(id, one, LONG).await.unwrap(), "the holder renews");
     assert!(!store.take_answer(id, two, LONG).await.unwrap());
     for says in [LastAnswer::Pending, LastAnswer::Success] {
-        assert!(!store.begin_answer(id, two, says, LONG).await.unwrap());
+        assert!(!store.begin_answer(id, two, says, LONG, None).await.unwrap());
     }
     for delivered in [true, false] {
         assert!(!store.release_answer(id, two, delivered).await.unwrap());
@@ -40,7 +40,10 @@ async fn one_request_answers_at_a_time(fixture: Fixture) {
 
     assert!(store.release_answer(id, one, false).await.unwrap());
     assert!(!store.release_answer(id, one, false).await.unwrap(), "it is given back already");
-    assert!(!store.begin_answer(id, one, LastAnswer::Success, LONG).await.unwrap(), "no lease, no answer");
+    assert!(
+        !store.begin_answer(id, one, LastAnswer::Success, LONG, None).await.unwrap(),
+        "no lease, no answer"
+    );
     assert_eq!(said(store, id).await, (None, false));
     assert!(store.take_answer(id, two, LONG).await.unwrap());
 }
@@ -49,23 +52,23 @@ async fn a_success_is_handed_out_once(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, one, two) = (reserved(store).await.id, holder(), holder());
     assert!(store.take_answer(id, one, LONG).await.unwrap());
-    assert!(store.begin_answer(id, one, LastAnswer::Pending, LONG).await.unwrap());
+    assert!(store.begin_answer(id, one, LastAnswer::Pending, LONG, None).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
     assert!(store.release_answer(id, one, true).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
 
     assert!(store.take_answer(id, one, LONG).await.unwrap());
-    assert!(store.begin_answer(id, one, LastAnswer::Success, LONG).await.unwrap());
+    assert!(store.begin_answer(id, one, LastAnswer::Success, LONG, None).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Success), true));
     // On its way is handed out, to everybody else and to the holder itself.
     for who in [one, two] {
         assert!(!store.take_answer(id, who, LONG).await.unwrap());
-        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
+        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
     }
     assert!(store.release_answer(id, one, true).await.unwrap());
     for who in [one, two] {
         assert!(!store.take_answer(id, who, LONG).await.unwrap());
-        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
+        assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
         assert!(!store.release_answer(id, who, false).await.unwrap());
     }
     store.lapse_answer(id).await.unwrap();
@@ -85,7 +88,7 @@ async fn what_did_not_arrive_was_never_said(fixture: Fixture) {
         (LastAnswer::Success, true, Some(LastAnswer::Success)),
     ] {
         assert!(store.take_answer(id, who, LONG).await.unwrap());
-        assert!(store.begin_answer(id, who, says, LONG).await.unwrap());
+        assert!(store.begin_answer(id, who, says, LONG, None).await.unwrap());
         assert!(store.release_answer(id, who, delivered).await.unwrap());
         assert_eq!(said(store, id).await, (stands, false), "{says:?}, delivered: {delivered}");
     }
@@ -97,7 +100,7 @@ async fn an_answer_begun_twice_goes_back_to_the_start(fixture: Fixture) {
     let (id, who) = (reserved(store).await.id, holder());
     assert!(store.take_answer(id, who, LONG).await.unwrap());
     for says in [LastAnswer::Pending, LastAnswer::Pending, LastAnswer::Success] {
-        assert!(store.begin_answer(id, who, says, LONG).await.unwrap());
+        assert!(store.begin_answer(id, who, says, LONG, None).await.unwrap());
         assert_eq!(said(store, id).await, (Some(says), true));
     }
     assert!(store.release_answer(id, who, false).await.unwrap());
@@ -108,7 +111,7 @@ async fn renewing_forgets_nothing(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, who) = (reserved(store).await.id, holder());
     assert!(store.take_answer(id, who, LONG).await.unwrap());
-    assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG).await.unwrap());
+    assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
     assert!(store.take_answer(id, who, LONG).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
     assert!(store.release_answer(id, who, false).await.unwrap());
@@ -123,7 +126,7 @@ async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
         tokio::spawn(async move {
             let who = holder();
             let held = store.take_answer(id, who, LONG).await.unwrap();
-            let begun = store.begin_answer(id, who, LastAnswer::Success, LONG).await.unwrap();
+            let begun = store.begin_answer(id, who, LastAnswer::Success, LONG, None).await.unwrap();
             assert_eq!(held, begun);
             begun
         })
@@ -139,7 +142,7 @@ async fn a_lease_lapses_in_database_time(fixture: Fixture) {
     eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
     // The request that came back late finds that it is no longer the one.
     assert!(!store.take_answer(id, gone, LONG).await.unwrap());
-    assert!(!store.begin_answer(id, gone, LastAnswer::Success, LONG).await.unwrap());
+    assert!(!store.begin_answer(id, gone, LastAnswer::Success, LONG, None).await.unwrap());
     assert!(!store.release_answer(id, gone, true).await.unwrap());
     assert_eq!(said(store, id).await, (None, false));
 }
@@ -149,14 +152,14 @@ async fn what_a_dead_process_had_begun_counts_as_said(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, gone, next) = (reserved(store).await.id, holder(), holder());
     assert!(store.take_answer(id, gone, LONG).await.unwrap());
-    assert!(store.begin_answer(id, gone, LastAnswer::Pending, SHORT).await.unwrap());
+    assert!(store.begin_answer(id, gone, LastAnswer::Pending, SHORT, None).await.unwrap());
     eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
     assert!(store.release_answer(id, next, false).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false), "nothing of its own to take back");
 
     assert!(store.take_answer(id, gone, LONG).await.unwrap());
-    assert!(store.begin_answer(id, gone, LastAnswer::Success, SHORT).await.unwrap());
+    assert!(store.begin_answer(id, gone, LastAnswer::Success, SHORT, None).await.unwrap());
     eventually(async || {
         store.lapse_answer(id).await.unwrap();
         !store.payment(id).await.unwrap().unwrap().answer_in_flight
@@ -174,7 +177,7 @@ async fn a_lapsed_lease_nobody_took_is_still_the_holders(fixture: Fixture) {
     for delivered in [true, false] {
         let (id, slow) = (reserved(store).await.id, holder());
         assert!(store.take_answer(id, slow, Duration::ZERO).await.unwrap());
-        assert!(store.begin_answer(id, slow, LastAnswer::Success, Duration::ZERO).await.unwrap());
+        assert!(store.begin_answer(id, slow, LastAnswer::Success, Duration::ZERO, None).await.unwrap());
         assert!(store.release_answer(id, slow, delivered).await.unwrap());
         assert_eq!(store.take_answer(id, holder(), LONG).await.unwrap(), !delivered);
     }
@@ -193,7 +196,7 @@ async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
     let store = &*fixture.store;
     let (payment, one) = (reserved(store).await, holder());
     assert!(store.take_answer(payment.id, one, LONG).await.unwrap());
-    assert!(store.begin_answer(payment.id, one, LastAnswer::Pending, LONG).await.unwrap());
+    assert!(store.begin_answer(payment.id, one, LastAnswer::Pending, LONG, None).await.unwrap());
     // The version read before the lease was taken is still the one.
     let refused = moved(store, &payment, Event::Refused).await;
     assert_eq!((refused.status, refused.version), (Status::Refused, payment.version + 1));
@@ -207,7 +210,7 @@ async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
 async fn there_is_nothing_to_say_about_an_unknown_payment(fixture: Fixture) {
     let (store, nobody) = (&*fixture.store, SettlementId(Uuid::now_v7()));
     assert!(!store.take_answer(nobody, holder(), LONG).await.unwrap());
-    assert!(!store.begin_answer(nobody, holder(), LastAnswer::Pending, LONG).await.unwrap());
+    assert!(!store.begin_answer(nobody, holder(), LastAnswer::Pending, LONG, None).await.unwrap());
     assert!(!store.release_answer(nobody, holder(), false).await.unwrap());
     store.lapse_answer(nobody).await.unwrap();
 }

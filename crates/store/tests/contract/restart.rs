@@ -50,11 +50,11 @@ async fn restart_with_leases(fixture: Fixture) {
     let (told, begun) = (reserved(&*store).await.id, reserved(&*store).await.id);
     let (asked, gone) = (reserved(&*store).await.id, holder());
     assert!(store.take_answer(told, gone, LONG).await.unwrap());
-    assert!(store.begin_answer(told, gone, LastAnswer::Success, LONG).await.unwrap());
+    assert!(store.begin_answer(told, gone, LastAnswer::Success, LONG, None).await.unwrap());
     assert!(store.release_answer(told, gone, true).await.unwrap());
     // Begun, and then the process died: it counts as said.
     assert!(store.take_answer(begun, gone, LONG).await.unwrap());
-    assert!(store.begin_answer(begun, gone, LastAnswer::Success, LONG).await.unwrap());
+    assert!(store.begin_answer(begun, gone, LastAnswer::Success, LONG, None).await.unwrap());
     assert!(store.take_answer(asked, gone, LONG).await.unwrap());
     assert_eq!(store.take_keeper(network(8453), gone, LONG).await.unwrap(), Some(1));
     drop(store);
