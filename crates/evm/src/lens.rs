@@ -82,6 +82,12 @@ pub async fn read(
     Ok(latest)
 }
 
+/// Runs the lens without a question: whether this node can answer in one round trip at all.
+pub async fn probe(pool: &RpcPool) -> Result<Block, RpcFault> {
+    let (block, _) = call(pool, &[], &[], "latest").await?;
+    block_of(pool.network(), &block)
+}
+
 /// The direct transfer, and the deployment with transfer when an allow-listed factory is named.
 fn probes(request: &Request, policy: &Policy) -> Vec<Probe> {
     let (payment, requirement) = (&request.payment, &request.requirement);
@@ -105,13 +111,12 @@ fn probes(request: &Request, policy: &Policy) -> Vec<Probe> {
     probes
 }
 
-async fn read_at(
+async fn call(
     pool: &RpcPool,
-    request: &Request,
     probes: &[Probe],
     lanes: &[Address],
     block: &'static str,
-) -> Result<Reading, RpcFault> {
+) -> Result<(BlockFacts, Vec<Answer>), RpcFault> {
     let mut data = CREATION_CODE.to_vec();
     data.extend((probes.to_vec(), lanes.to_vec()).abi_encode_params());
     let mut transaction = json!({ "data": Bytes::from(data), "gas": U64::from(gas(probes)) });
@@ -125,6 +130,17 @@ async fn read_at(
     if answers.len() != probes.len() || block.laneBalances.len() != lanes.len() {
         return Err(malformed("the lens answered another question"));
     }
+    Ok((block, answers))
+}
+
+async fn read_at(
+    pool: &RpcPool,
+    request: &Request,
+    probes: &[Probe],
+    lanes: &[Address],
+    block: &'static str,
+) -> Result<Reading, RpcFault> {
+    let (block, answers) = call(pool, probes, lanes, block).await?;
     let at = block_of(pool.network(), &block)?;
     let mut answers = answers.into_iter().zip(probes);
     let (direct, probe) = answers.next().ok_or_else(|| malformed("the lens did not answer"))?;

@@ -182,6 +182,16 @@ pub async fn logs(
     pool.read("eth_getLogs", json!([filter])).await
 }
 
+/// `DOMAIN_SEPARATOR()` of a token; `None` when the contract does not answer with one word.
+pub async fn domain_separator(pool: &RpcPool, token: Address) -> Result<Option<B256>, RpcFault> {
+    const SELECTOR: Bytes = Bytes::from_static(&[0x36, 0x44, 0xe5, 0x15]);
+    let params = json!([{ "to": token, "data": SELECTOR }, "latest"]);
+    Ok(match pool.read_reply::<Bytes>("eth_call", params).await? {
+        Reply::Result(word) if word.len() == 32 => Some(B256::from_slice(&word)),
+        _ => None,
+    })
+}
+
 /// `authorizationState(authorizer, nonce)` of a token at the latest block: used or canceled.
 pub async fn authorization_state(
     pool: &RpcPool,

@@ -1,9 +1,9 @@
 //! `quittance check`: would this configuration take payments?
 
 use crate::config::{NetworkSettings, Settings};
-use alloy_primitives::U256;
-use quittance_evm::{pool::RpcPool, watch};
-use quittance_protocol::scheme::exact_eip3009::MULTICALL3;
+use alloy_primitives::{Address, U256, address};
+use quittance_evm::{lens, pool::RpcPool, watch};
+use quittance_protocol::scheme::exact_eip3009::{MULTICALL3, domain as eip3009_domain};
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,13 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
         });
     }
     let Ok(pool) = RpcPool::new(settings.network, &settings.rpc_urls) else { return };
+    findings.push(match lens::probe(&pool).await {
+        Ok(block) => finding(true, format!("{name} facts in one call"), format!("block {}", block.number)),
+        Err(fault) => finding(false, format!("{name} facts in one call"), fault.to_string()),
+    });
+    for token in TOKENS.iter().filter(|token| token.chain_id == settings.network.chain_id()) {
+        findings.push(token_domain(&pool, &name, token).await);
+    }
     for factory in &settings.wallet_factories {
         findings.push(code(&pool, &format!("{name} wallet factory {factory}"), *factory).await);
     }
@@ -65,7 +72,52 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
     }
 }
 
-async fn code(pool: &RpcPool, subject: &str, address: alloy_primitives::Address) -> Finding {
+/// A token that official clients take as default, and its EIP-712 domain (spec/x402.md §1.7).
+struct Token {
+    chain_id: u64,
+    address: Address,
+    name: &'static str,
+    version: &'static str,
+}
+
+const TOKENS: &[Token] = &[
+    Token {
+        chain_id: 8453,
+        address: address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
+        name: "USD Coin",
+        version: "2",
+    },
+    Token {
+        chain_id: 84532,
+        address: address!("036CbD53842c5426634e7929541eC2318f3dCF7e"),
+        name: "USDC",
+        version: "2",
+    },
+];
+
+/// Sellers declare this domain; on a local chain the token may not be there, which is no fault.
+async fn token_domain(pool: &RpcPool, network: &str, token: &Token) -> Finding {
+    let subject = format!("{network} token {}", token.address);
+    match watch::code_size(pool, token.address).await {
+        Ok(0) => return finding(true, subject, "not on this chain"),
+        Ok(_) => {}
+        Err(fault) => return finding(false, subject, fault.to_string()),
+    }
+    let expected = eip3009_domain(token.chain_id, token.address, token.name, token.version).separator();
+    match watch::domain_separator(pool, token.address).await {
+        Ok(Some(own)) if own == expected => {
+            finding(true, subject, format!("EIP-712 domain {:?} version {:?}", token.name, token.version))
+        }
+        Ok(_) => finding(
+            false,
+            subject,
+            format!("its EIP-712 domain is not {:?} version {:?}", token.name, token.version),
+        ),
+        Err(fault) => finding(false, subject, fault.to_string()),
+    }
+}
+
+async fn code(pool: &RpcPool, subject: &str, address: Address) -> Finding {
     match watch::code_size(pool, address).await {
         Ok(0) => finding(false, subject, "no code at this address"),
         Ok(size) => finding(true, subject, format!("{size} bytes of code")),

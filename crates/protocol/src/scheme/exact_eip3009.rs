@@ -64,12 +64,17 @@ impl std::fmt::Debug for Call {
 pub fn declared_domain(requirement: &Requirement) -> Option<Eip712Domain> {
     let name = requirement.domain_name.as_ref().filter(|s| !s.is_empty())?;
     let version = requirement.domain_version.as_ref().filter(|s| !s.is_empty())?;
-    Some(eip712_domain! {
-        name: name.clone(),
-        version: version.clone(),
-        chain_id: requirement.network.chain_id(),
-        verifying_contract: requirement.asset,
-    })
+    Some(domain(requirement.network.chain_id(), requirement.asset, name, version))
+}
+
+/// The EIP-712 domain of an EIP-3009 token.
+pub fn domain(chain_id: u64, token: Address, name: &str, version: &str) -> Eip712Domain {
+    eip712_domain! {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        chain_id: chain_id,
+        verifying_contract: token,
+    }
 }
 
 /// The digest the payer signed.
