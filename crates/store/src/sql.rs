@@ -10,7 +10,7 @@ macro_rules! payment_columns {
     () => {
         "id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, amount, \
          valid_after, valid_before, reason, message, tx_hash, block_number, last_answer, answer_before, \
-         created_at_ms, updated_at_ms"
+         answers, created_at_ms, updated_at_ms"
     };
 }
 
@@ -137,9 +137,10 @@ macro_rules! statements {
                 "WHERE id = $1 AND (last_answer IS NULL OR last_answer <> 'success') ",
                 "AND (answer_holder IS NULL OR answer_holder = $2 OR answer_until_ms <= ", $now, ")"
             ),
-            // Begun twice, it goes back to what stood before the first time.
+            // Begun twice, it is one answer, and goes back to what stood before the first time.
             begin_answer: concat!(
                 "UPDATE payments SET answer_before = COALESCE(answer_before, last_answer, 'none'), last_answer = $3, ",
+                "answers = answers + CASE WHEN answer_before IS NULL THEN 1 ELSE 0 END, ",
                 "answer_until_ms = ", $now, " + $4, updated_at_ms = ", $now, " ",
                 "WHERE id = $1 AND answer_holder = $2 AND (last_answer IS NULL OR last_answer <> 'success')"
             ),

@@ -4,14 +4,14 @@ use futures::future::join_all;
 use quittance_protocol::settlement::{Event, Status};
 use quittance_store::{
     Store,
-    model::{LastAnswer, SettlementId},
+    model::{IdempotencyKey, KeyBinding, LastAnswer, SettlementId},
 };
 use std::time::Duration;
 use uuid::Uuid;
 
 use crate::{
     fixture::{Fixture, eventually},
-    given::{holder, moved, reserved},
+    given::{NOW, holder, moved, reserved},
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -105,6 +105,65 @@ async fn an_answer_begun_twice_goes_back_to_the_start(fixture: Fixture) {
     }
     assert!(store.release_answer(id, who, false).await.unwrap());
     assert_eq!(said(store, id).await, (None, false));
+}
+
+/// A caller that waited tells by the number whether another was told in the meantime.
+async fn answers_are_counted_as_they_are_said(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, who, next) = (reserved(store).await.id, holder(), holder());
+    let count = async || store.payment(id).await.unwrap().unwrap().answers;
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.release_answer(id, who, false).await.unwrap());
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.release_answer(id, who, true).await.unwrap());
+    assert_eq!(count().await, 0, "a lease is no answer");
+
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    for _ in 0..2 {
+        assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
+        assert_eq!(count().await, 1, "in flight, and one however often it is begun");
+    }
+    assert!(store.release_answer(id, who, false).await.unwrap());
+    assert_eq!(count().await, 0);
+
+    for told in 1..3 {
+        assert!(store.take_answer(id, who, LONG).await.unwrap());
+        assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
+        assert!(store.release_answer(id, who, true).await.unwrap());
+        assert_eq!(count().await, told);
+    }
+
+    // What its process did not live to confirm counts.
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.begin_answer(id, who, LastAnswer::Pending, Duration::ZERO, None).await.unwrap());
+    assert!(store.take_answer(id, next, LONG).await.unwrap());
+    assert!(store.release_answer(id, next, false).await.unwrap());
+    assert_eq!(count().await, 3);
+}
+
+/// The text under an idempotency key and the grant are recorded together or not at all.
+async fn a_keyed_answer_is_recorded_with_its_grant(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (payment, who) = (reserved(store).await, holder());
+    let (id, fingerprint) = (payment.id, payment.terms.fingerprint);
+    let key = IdempotencyKey { scope: "s".to_owned(), key: "k".to_owned() };
+    let bound = async || store.bind_idempotency_key(&key, &fingerprint, NOW).await.unwrap();
+    assert_eq!(bound().await, KeyBinding::First);
+
+    let keyed = Some((&key, "{}"));
+    assert!(!store.begin_answer(id, who, LastAnswer::Success, LONG, keyed).await.unwrap());
+    assert_eq!(bound().await, KeyBinding::Same(None), "no lease, no answer");
+
+    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.begin_answer(id, who, LastAnswer::Success, LONG, keyed).await.unwrap());
+    assert_eq!(bound().await, KeyBinding::Same(Some("{}".to_owned())));
+    assert_eq!(said(store, id).await, (Some(LastAnswer::Success), true));
+    assert!(!store.begin_answer(id, who, LastAnswer::Success, LONG, Some((&key, "2"))).await.unwrap());
+
+    // The caller was gone: another may have the success, and the key still has its answer.
+    assert!(store.release_answer(id, who, false).await.unwrap());
+    assert_eq!(said(store, id).await, (None, false));
+    assert_eq!(bound().await, KeyBinding::Same(Some("{}".to_owned())));
 }
 
 async fn renewing_forgets_nothing(fixture: Fixture) {
@@ -220,6 +279,8 @@ contract!(
     a_success_is_handed_out_once,
     what_did_not_arrive_was_never_said,
     an_answer_begun_twice_goes_back_to_the_start,
+    answers_are_counted_as_they_are_said,
+    a_keyed_answer_is_recorded_with_its_grant,
     renewing_forgets_nothing,
     of_fifty_requests_one_may_answer,
     a_lease_lapses_in_database_time,

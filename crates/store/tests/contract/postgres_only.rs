@@ -291,7 +291,6 @@ async fn methods_cost_what_they_say() {
     costs!(1, store.begin_answer(read.id, who, LastAnswer::Success, ttl, None));
     costs!(1, store.lapse_answer(read.id));
     costs!(1, store.release_answer(read.id, who, true));
-    costs!(1, store.lapse_answer(read.id));
     let key = IdempotencyKey { scope: String::new(), key: "k".to_owned() };
     costs!(1, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));
     costs!(2, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));
