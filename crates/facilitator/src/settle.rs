@@ -198,11 +198,15 @@ async fn sign_and_send(
     gas_money: &GasMoney,
 ) -> Result<bool, Fault> {
     let gas_limit = verified.gas_limit();
-    let lane = lane::choose(&service.lanes, &gas_money.lane_balances, fees.cost_max(gas_limit))
-        .ok_or(Fault::NoFundedLane)?;
+    let cost_max = fees.cost_max(gas_limit);
+    for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
+        lane.note_funds(*balance, cost_max);
+    }
+    let lane = lane::choose(&service.lanes, &gas_money.lane_balances, cost_max).ok_or(Fault::NoFundedLane)?;
+    // At once, so that others choose another lane; the keeper counts anew.
+    lane.opened_slot();
     lane.introduce(&service.pool, facilitator.store.as_ref()).await?;
     let (to, data) = verified.call();
-    lane.opened_slot();
     let signed = facilitator
         .store
         .sign_slot(payment.id, payment.version, &lane.id(), &|nonce| {

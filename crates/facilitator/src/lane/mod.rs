@@ -17,7 +17,7 @@ use quittance_store::{
     Store,
     model::{AttemptKind, LaneId, NewAttempt},
 };
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use crate::fault::Fault;
 use room::OPEN_SLOTS_PER_LANE_MAX;
@@ -31,11 +31,53 @@ pub(crate) struct Lane {
     introduced: AtomicBool,
     /// Slots this process believes open; only for choosing a lane.
     open_slots: AtomicUsize,
+    funds: AtomicU8,
+}
+
+/// How long a lane's gas money lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Funds {
+    /// For more than [`LOW_SETTLEMENTS`] settlements.
+    Enough,
+    /// For fewer: time to fund it.
+    Low,
+    /// Not for one more: the lane takes no new work until it is funded.
+    Out,
+}
+
+/// Below this many settlements at the current price, an operator is warned.
+const LOW_SETTLEMENTS: u64 = 100;
+
+impl Funds {
+    fn of(balance: U256, cost_max: u128) -> Self {
+        let settlements = balance.checked_div(U256::from(cost_max)).unwrap_or(U256::MAX);
+        if settlements.is_zero() {
+            Self::Out
+        } else if settlements < U256::from(LOW_SETTLEMENTS) {
+            Self::Low
+        } else {
+            Self::Enough
+        }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Self::Enough => 0,
+            Self::Low => 1,
+            Self::Out => 2,
+        }
+    }
 }
 
 impl Lane {
     pub(crate) fn new(network: Network, signer: LaneSigner) -> Self {
-        Self { network, signer, introduced: AtomicBool::new(false), open_slots: AtomicUsize::new(0) }
+        Self {
+            network,
+            signer,
+            introduced: AtomicBool::new(false),
+            open_slots: AtomicUsize::new(0),
+            funds: AtomicU8::new(0),
+        }
     }
 
     /// The signer's address.
@@ -58,6 +100,24 @@ impl Lane {
 
     pub(crate) fn opened_slot(&self) {
         self.open_slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says so, once, when the gas money begins to run out, has run out, or is back.
+    pub(crate) fn note_funds(&self, balance: U256, cost_max: u128) {
+        let funds = Funds::of(balance, cost_max);
+        if self.funds.swap(funds.rank(), Ordering::Relaxed) == funds.rank() {
+            return;
+        }
+        let (network, signer) = (self.network, self.address());
+        match funds {
+            Funds::Enough => tracing::info!(%network, %signer, "the signer has gas money again"),
+            Funds::Low => {
+                tracing::warn!(%network, %signer, "the signer's gas money lasts for fewer than {LOW_SETTLEMENTS} settlements")
+            }
+            Funds::Out => {
+                tracing::warn!(%network, %signer, "the signer cannot pay for a settlement and takes no new ones until it is funded")
+            }
+        }
     }
 
     /// Tells the store the chain's transaction count, once per process.
@@ -130,5 +190,19 @@ pub(crate) fn fees_of(attempt: &NewAttempt) -> Fees {
     Fees {
         max_fee_per_gas: attempt.max_fee_per_gas,
         max_priority_fee_per_gas: attempt.max_priority_fee_per_gas,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn funds_have_two_thresholds() {
+        assert_eq!(Funds::of(U256::from(9), 10), Funds::Out);
+        assert_eq!(Funds::of(U256::from(10), 10), Funds::Low);
+        assert_eq!(Funds::of(U256::from(999), 10), Funds::Low);
+        assert_eq!(Funds::of(U256::from(1_000), 10), Funds::Enough);
+        assert_eq!(Funds::of(U256::ZERO, 0), Funds::Enough, "a chain without fees");
     }
 }
