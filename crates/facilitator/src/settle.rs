@@ -126,16 +126,15 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
     })
 }
 
-/// Refusals that come after the signature was proven: only then may the owner's reservation be dropped. Anyone can send a
-/// wrong signature for a reserved nonce.
+/// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
+/// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
+/// token does not have, to be free for a second promise.
 fn proves_nothing_executes(code: Code) -> bool {
     matches!(
         code,
         Code::NonceAlreadyUsed
             | Code::AssetNotDeployed
             | Code::Eip3009NotSupported
-            | Code::TokenNameMismatch
-            | Code::TokenVersionMismatch
             | Code::InsufficientBalance
             | Code::SimulationFailed
             | Code::TransferEventMismatch
@@ -149,6 +148,11 @@ async fn refuse(
     refusal: Refusal,
 ) -> Result<Begun, Fault> {
     let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
+    let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
+    if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
+        // How it ended says more, with the transaction, than that it ended.
+        return Ok(Begun::Payment(payment.id));
+    }
     if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
         return Ok(Begun::Refused(refusal));
     }
