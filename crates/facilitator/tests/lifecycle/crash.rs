@@ -117,21 +117,12 @@ on_both_stores! {
     }
 }
 
-/// Killed again and again, at no particular moment, with callers that never give up.
-mod killed_again_and_again {
-    use super::*;
-    use crate::support::{DEADLINE, until};
-
-    async fn run(store: StoreKind) {
+on_both_stores! {
+    /// Killed at no particular moment, with callers that never give up.
+    async fn killed_again_and_again(store) {
         let mut bench = Setup::new(store).block_time(1).start().await;
         let payments = bench.payments(30).await;
-        let callers: Vec<_> = payments
-            .iter()
-            .map(|payment| {
-                let (client, body) = (bench.client.clone(), payment.body().clone());
-                tokio::spawn(async move { stubborn(&client, &body).await })
-            })
-            .collect();
+        let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
         for kill in 1..=4 {
             bench.proxy.wait_for(SEND, kill * 6).await.unwrap();
             bench.crash_and_restart().await;
@@ -142,31 +133,5 @@ mod killed_again_and_again {
         }
         bench.assert_paid_once(&payments).await;
         assert_eq!((bench.mined().await, bench.known_to_the_node().await), (30, 30));
-    }
-
-    /// Posts until the answer is a success; a crash is no answer.
-    async fn stubborn(
-        client: &quittance_testkit::Facilitator,
-        body: &serde_json::Value,
-    ) -> alloy_primitives::B256 {
-        until("a success", DEADLINE, || async {
-            let (status, json) = client.settle(body).await.ok()?;
-            match (crate::support::Reply { status, json }).told() {
-                Told::Success(hash) => Some(hash),
-                Told::Pending(_) | Told::Unavailable => None,
-                other => panic!("{other:?}"),
-            }
-        })
-        .await
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn sqlite() {
-        run(StoreKind::Sqlite).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn postgres() {
-        run(StoreKind::Postgres).await;
     }
 }

@@ -9,8 +9,14 @@ mod support;
 
 mod crash;
 mod crowd;
+mod foreign;
 mod grants;
 mod identifiers;
+mod mempool;
+mod outages;
+mod reorganisation;
 mod replicas;
 mod reservations;
 mod round_trips;
+mod shutdown;
+mod tokens;

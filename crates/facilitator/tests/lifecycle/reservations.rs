@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Setup, StoreKind, Told};
 use alloy_primitives::{B256, U256};
-use quittance_testkit::{SignedPayment, abi::IToken, dev_address};
+use quittance_testkit::{PaymentBuilder, SignedPayment, abi::IToken, dev_address, dev_signer};
 
 const USED: &str = "invalid_exact_evm_nonce_already_used";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
@@ -45,7 +45,7 @@ on_both_stores! {
         let bench = Setup::new(store).start().await;
         let builder = bench.builder().await.nonce(B256::repeat_byte(2));
         let first = builder.clone().sign();
-        let second = builder.payer(quittance_testkit::dev_signer(5)).sign();
+        let second = builder.payer(dev_signer(5)).sign();
         bench.verify(&first).await.valid();
         bench.verify(&second).await.valid();
         for payment in [&second, &first] {
@@ -72,15 +72,24 @@ on_both_stores! {
     /// Anybody can send rubbish under somebody's reserved nonce.
     async fn rubbish_does_not_drop_a_reservation(store) {
         let bench = Setup::new(store).start().await;
-        let payment = bench.payment().await;
+        let payment = bench.builder().await.valid_after(0).valid_before(quittance_testkit::unix_now() + 300).sign();
         bench.verify(&payment).await.valid();
+        let forged = |name: &str, version: &str| {
+            let builder = PaymentBuilder::new(bench.chain.chain_id(), payment.asset()).payer(dev_signer(4));
+            let builder = builder.valid_after(payment.valid_after()).valid_before(payment.valid_before());
+            builder.nonce(payment.nonce()).domain(name, version).sign()
+        };
         let rubbish = [
             payment.clone().with_signature(vec![1; 65]),
             payment.clone().with_signature(vec![]),
             payment.clone().high_s_twin().unwrap(),
+            // By the payer itself, who would like to have the promise twice.
+            forged("Another", "2"),
+            forged("USDC", "3"),
         ];
         for rubbish in &rubbish {
             let Told::No(..) = bench.settle(rubbish).await.told() else { panic!("rubbish was taken") };
+            assert_eq!(bench.row(&payment).await["status"], "reserved");
         }
         assert_eq!(bench.row(&payment).await["status"], "reserved");
         let hash = bench.settle(&payment).await.success_of(&payment);

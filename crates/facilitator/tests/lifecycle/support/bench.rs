@@ -1,13 +1,15 @@
 //! A running server, the chain behind it, and the questions a test asks them.
 
 use super::{
-    DEADLINE, Database, Reply, SEND,
+    DEADLINE, Database, Reply, SEND, Told,
     setup::{PAYERS, PURSE},
     until,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use quittance_testkit::{
-    Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment, dev_address, dev_chain::Transfer, dev_signer,
+    Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment, dev_address,
+    dev_chain::Transfer,
+    dev_signer,
     harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait},
 };
 use serde_json::Value;
@@ -65,6 +67,21 @@ impl Bench {
     pub(crate) fn settling(&self, payment: &SignedPayment) -> JoinHandle<Option<Reply>> {
         let (client, body) = (self.client.clone(), payment.body().clone());
         tokio::spawn(async move { settle_at(&client, &body).await })
+    }
+
+    /// A caller that asks until it is told of its success, whatever happens to the server.
+    pub(crate) fn insisting(&self, payment: &SignedPayment) -> JoinHandle<B256> {
+        let (client, body) = (self.client.clone(), payment.body().clone());
+        tokio::spawn(async move {
+            until("a success", 2 * DEADLINE, || async {
+                match settle_at(&client, &body).await?.told() {
+                    Told::Success(hash) => Some(hash),
+                    Told::Pending(_) | Told::Unavailable => None,
+                    other => panic!("{other:?}"),
+                }
+            })
+            .await
+        })
     }
 
     /// Settles everything at once; each answer in its place.

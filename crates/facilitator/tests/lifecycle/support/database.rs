@@ -4,7 +4,7 @@ use quittance_testkit::harness::PgCluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use std::sync::Arc;
 
-/// A database of one test, in a cluster of one test.
+/// A database of one test.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) cluster: Arc<PgCluster>,
@@ -14,6 +14,13 @@ pub(crate) struct Database {
 impl Database {
     pub(crate) async fn create() -> Self {
         let cluster = PgCluster::shared().await.unwrap();
+        let url = cluster.create_database().await.unwrap();
+        Self { cluster, url }
+    }
+
+    /// A cluster that only this test uses, and may stop.
+    pub(crate) async fn alone() -> Self {
+        let cluster = Arc::new(PgCluster::start().await.unwrap());
         let url = cluster.create_database().await.unwrap();
         Self { cluster, url }
     }

@@ -33,8 +33,8 @@ pub(crate) const PURSE: u64 = 1_000_000_000;
 #[must_use]
 pub(crate) struct Setup {
     store: StoreKind,
+    database: Option<Database>,
     mining: Mining,
-    anvil_args: Vec<String>,
     signers: usize,
     confirmations: u64,
     settings: Vec<(&'static str, Value)>,
@@ -44,12 +44,18 @@ impl Setup {
     pub(crate) fn new(store: StoreKind) -> Self {
         Self {
             store,
+            database: None,
             mining: Mining::PerTransaction,
-            anvil_args: Vec::new(),
             signers: 1,
             confirmations: 1,
             settings: Vec::new(),
         }
+    }
+
+    /// A database the test brings itself.
+    pub(crate) fn database(mut self, database: Database) -> Self {
+        self.database = Some(database);
+        self
     }
 
     /// A block every so many seconds.
@@ -87,8 +93,9 @@ impl Setup {
     }
 
     /// Starts everything. Blocks come as described only after the contracts are in place and the payers have money.
-    pub(crate) async fn start(self) -> Bench {
-        let (chain, database) = tokio::join!(self.start_chain(), self.start_database());
+    pub(crate) async fn start(mut self) -> Bench {
+        let given = self.database.take();
+        let (chain, database) = tokio::join!(self.start_chain(), self.start_database(given));
         let (anvil, chain) = chain;
         let proxy = RpcProxy::start(anvil.url()).await.unwrap();
         let mut network = NetworkConfig::new(chain.chain_id())
@@ -120,11 +127,7 @@ impl Setup {
     }
 
     async fn start_chain(&self) -> (Anvil, DevChain) {
-        let mut builder = Anvil::builder();
-        for arg in &self.anvil_args {
-            builder = builder.arg(arg);
-        }
-        let anvil = builder.spawn().await.unwrap();
+        let anvil = Anvil::builder().spawn().await.unwrap();
         let chain = DevChain::deploy(&anvil).await.unwrap();
         for payer in PAYERS {
             chain.mint(chain.token, dev_address(payer), U256::from(PURSE)).await.unwrap();
@@ -137,10 +140,11 @@ impl Setup {
         (anvil, chain)
     }
 
-    async fn start_database(&self) -> Option<Database> {
-        match self.store {
-            StoreKind::Sqlite => None,
-            StoreKind::Postgres => Some(Database::create().await),
+    async fn start_database(&self, given: Option<Database>) -> Option<Database> {
+        match (self.store, given) {
+            (StoreKind::Sqlite, _) => None,
+            (StoreKind::Postgres, Some(database)) => Some(database),
+            (StoreKind::Postgres, None) => Some(Database::create().await),
         }
     }
 }

@@ -1,0 +1,195 @@
+//! Transactions that get lost, stay behind, or are refused on their way into a block.
+
+use crate::support::{DEADLINE, SEND, Setup, StoreKind, Told, told, until};
+use alloy_primitives::B256;
+use quittance_testkit::{
+    harness::{Fault, Rule},
+    jsonrpc::quantity,
+};
+use serde_json::json;
+use std::time::Duration;
+
+on_both_stores! {
+    /// The node forgets it: the same bytes are sent again.
+    async fn dropped_transaction(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let hash = bench.sent()[0];
+        assert!(bench.anvil.drop_transaction(hash).await.unwrap());
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(call.await.unwrap().unwrap().success_of(&payment), hash);
+        assert_eq!(bench.sent(), [hash, hash]);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// The one in the middle is forgotten: what stands behind it comes through all the same.
+    async fn dropped_in_the_middle_of_a_lane(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payments = bench.payments(5).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_answered(SEND, 5).await.unwrap();
+        let mut hashes = Vec::new();
+        for hash in bench.sent() {
+            hashes.push((nonce_of(&bench, hash).await, hash));
+        }
+        hashes.sort_unstable();
+        assert!(bench.anvil.drop_transaction(hashes[2].1).await.unwrap());
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            call.await.unwrap().unwrap().success_of(payment);
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!(bench.mined().await, 5);
+    }
+
+    /// The node has them, and says that it has not.
+    async fn accepted_and_answered_502(store) {
+        let bench = Setup::new(store).block_time(1).start().await;
+        bench.proxy.add(Rule::on(SEND).then(Fault::ForwardThen(Box::new(Fault::HttpStatus(502)))));
+        let payments = bench.payments(10).await;
+        for (reply, payment) in bench.settle_all(&payments).await.iter().zip(&payments) {
+            reply.success_of(payment);
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!(bench.mined().await, 10);
+    }
+
+    /// The node says yes to everything for ten seconds and keeps nothing; then all of it is mined without delay.
+    async fn sends_swallowed_for_ten_seconds(store) {
+        let bench = Setup::new(store).block_time(1).start().await;
+        let swallowing = bench.proxy.add(Rule::on(SEND).then(Fault::Swallow));
+        let payments = bench.payments(20).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_for(SEND, 20).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(bench.known_to_the_node().await, 0);
+        bench.proxy.remove(swallowing);
+        let heard_again = bench.anvil.client().block_number().await.unwrap();
+        let mut replies = Vec::new();
+        for call in calls {
+            replies.push(call.await.unwrap().unwrap());
+        }
+        let answers = told(&replies);
+        assert!(answers.iter().all(Told::is_success), "{answers:?}");
+        bench.assert_paid_once(&payments).await;
+        assert_eq!(bench.mined().await, 20);
+        let last = bench.transfers().await.iter().map(|transfer| transfer.block).max().unwrap();
+        // A second until the next look, a block for what waits, and as much again for a machine that is busy.
+        assert!(last - heard_again <= 6, "{} blocks for what one block could hold", last - heard_again);
+    }
+
+    /// The base fee outgrows what was offered: a replacement under the same nonce, and one of the two is mined.
+    async fn fee_bump(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let first = bench.sent()[0];
+        let (max_fee, tip) = fees_of(&bench, first).await;
+        bench.anvil.set_next_block_base_fee(3 * max_fee).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.mined().await, 0, "mined below the base fee");
+        let replaced = until("a replacement", DEADLINE, || async {
+            bench.sent().into_iter().find(|hash| *hash != first)
+        })
+        .await;
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        let (new_max_fee, new_tip) = fees_of(&bench, replaced).await;
+        assert!(new_max_fee >= 3 * max_fee, "{new_max_fee} after {max_fee}");
+        assert!(new_tip >= tip + tip / 10, "{new_tip} after {tip}");
+        bench.anvil.mine(1).await.unwrap();
+        let hash = call.await.unwrap().unwrap().success_of(&payment);
+        assert_eq!(hash, replaced);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+    }
+}
+
+async fn transaction(bench: &crate::support::Bench, hash: B256) -> serde_json::Value {
+    let transaction = bench.anvil.rpc("eth_getTransactionByHash", json!([hash])).await.unwrap();
+    assert!(!transaction.is_null(), "the node does not know {hash}");
+    transaction
+}
+
+async fn nonce_of(bench: &crate::support::Bench, hash: B256) -> u64 {
+    quantity(&transaction(bench, hash).await["nonce"]).unwrap()
+}
+
+async fn fees_of(bench: &crate::support::Bench, hash: B256) -> (u128, u128) {
+    let transaction = transaction(bench, hash).await;
+    let fee = |name: &str| u128::from(quantity(&transaction[name]).unwrap());
+    (fee("maxFeePerGas"), fee("maxPriorityFeePerGas"))
+}
+
+/// One send is refused for a reason nobody knows; what comes after it is not held up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_once() {
+    let bench = Setup::new(StoreKind::Sqlite).start().await;
+    bench.proxy.add(Rule::on(SEND).times(1).then(Fault::error(-32000, "the moon is in the wrong phase")));
+    let payments = bench.payments(21).await;
+    for (reply, payment) in bench.settle_all(&payments).await.iter().zip(&payments) {
+        reply.success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+    assert_eq!(bench.mined().await, 21);
+}
+
+/// No block comes: the answer does, in time, with the hash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_block_in_time() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().wait_seconds(2).start().await;
+    let payments = bench.payments(10).await;
+    let asked = tokio::time::timeout(Duration::from_secs(4), bench.settle_all(&payments));
+    let answers = told(&asked.await.expect("answers within the wait"));
+    assert!(answers.iter().all(|answer| matches!(answer, Told::Pending(_))), "{answers:?}");
+    bench.anvil.mine(1).await.unwrap();
+    for payment in &payments {
+        bench.settle(payment).await.success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+}
+
+/// Some nodes hide the base fee from calls that offer no gas price: the offer must be a good one all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn base_fee_hidden_from_calls() {
+    let bench = Setup::new(StoreKind::Sqlite).start().await;
+    bench.proxy.add(
+        Rule::on("eth_call").then(Fault::rewrite(|result| json!(without_base_fee(result.as_str().unwrap())))),
+    );
+    let payment = bench.payment().await;
+    let hash = bench.settle(&payment).await.success_of(&payment);
+    assert_eq!(bench.sent(), [hash], "the first offer was no good");
+    bench.assert_one_transaction_paid(&payment, hash).await;
+}
+
+/// The lens answers with a tuple of number, time, chain id and base fee first; its place is in the first word.
+fn without_base_fee(result: &str) -> String {
+    let place = 2 + 2 * usize::from_str_radix(&result[2 + 48..2 + 64], 16).unwrap() + 3 * 64;
+    format!("{}{}{}", &result[..place], "0".repeat(64), &result[place + 64..])
+}
+
+/// The cost rises a little between simulation and block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dearer_than_simulated() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
+    let token = bench.chain.deploy_token("GrowingGasToken").await.unwrap();
+    let payment = bench.builder().await.asset(token).sign();
+    bench.chain.mint(token, payment.payer(), payment.value()).await.unwrap();
+    bench.proxy.reset_records();
+    let call = bench.settling(&payment);
+    bench.proxy.wait_for(SEND, 1).await.unwrap();
+    // More expensive by about a seventh, in the block before.
+    let set_extra_gas =
+        [&alloy_primitives::keccak256("setExtraGas(uint256)")[..4], &B256::with_last_byte(0)[..]].concat();
+    let mut set_extra_gas = set_extra_gas;
+    set_extra_gas[34..36].copy_from_slice(&9_000_u16.to_be_bytes());
+    bench.anvil.drop_all().await.unwrap();
+    let deployer = quittance_testkit::dev_address(9);
+    bench.chain.send(deployer, Some(token), set_extra_gas.into()).await.unwrap();
+    bench.anvil.set_interval_mining(1).await.unwrap();
+    let hash = call.await.unwrap().unwrap().success_of(&payment);
+    assert_eq!(bench.sent().last(), Some(&hash));
+}

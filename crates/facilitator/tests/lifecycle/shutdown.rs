@@ -1,0 +1,83 @@
+//! SIGTERM: whoever waits is answered, whatever is on its way is written down.
+
+use crate::support::{SEND, Setup, StoreKind, Told, told};
+use quittance_testkit::harness::{Fault, Rule, process::Wait};
+use std::time::Duration;
+
+/// A few seconds.
+const SOON: Duration = Duration::from_secs(8);
+
+on_both_stores! {
+    async fn stopped_with_settlements_in_flight(store) {
+        let mut bench = Setup::new(store).no_mining().start().await;
+        let payments = bench.payments(5).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        let twin = bench.settling(&payments[0]);
+        bench.proxy.wait_answered(SEND, 5).await.unwrap();
+        let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
+        assert_eq!(stopped.code(), Some(0));
+        let mut replies = Vec::new();
+        for call in calls {
+            replies.push(call.await.unwrap().expect("an answer"));
+        }
+        let mut answers = told(&replies);
+        // Which of the two was first is not known.
+        answers.push(twin.await.unwrap().expect("an answer").told());
+        let pending = answers.iter().filter(|answer| matches!(answer, Told::Pending(_))).count();
+        assert_eq!(pending, 5, "{answers:?}");
+        bench.server.restart(Wait::Ready).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        for payment in &payments {
+            let hash = bench.settle(payment).await.success_of(payment);
+            assert_eq!(bench.settle(payment).await.told(), Told::Duplicate(hash));
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (5, 5));
+    }
+
+    /// Stopped in the middle of a burst: every caller hears something, and in the end each has one success.
+    async fn stopped_in_a_burst(store) {
+        let mut bench = Setup::new(store).block_time(1).start().await;
+        let payments = bench.payments(40).await;
+        let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
+        bench.proxy.wait_for(SEND, 15).await.unwrap();
+        let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
+        assert_eq!(stopped.code(), Some(0));
+        bench.server.restart(Wait::Ready).await.unwrap();
+        for (caller, payment) in callers.into_iter().zip(&payments) {
+            let hash = caller.await.unwrap();
+            assert_eq!(bench.settle(payment).await.told(), Told::Duplicate(hash));
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (40, 40));
+    }
+}
+
+/// The node does not answer the send: the end does not wait for it for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_while_the_node_is_silent() {
+    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
+    let payment = bench.payment().await;
+    let held = bench.proxy.add(Rule::on(SEND).then(Fault::Hang));
+    let call = bench.settling(&payment);
+    bench.proxy.wait_for(SEND, 1).await.unwrap();
+    let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
+    assert_eq!(stopped.code(), Some(0));
+    let told = call.await.unwrap().expect("an answer").told();
+    assert!(matches!(told, Told::Pending(_) | Told::Unavailable), "{told:?}");
+    bench.proxy.remove(held);
+    bench.server.restart(Wait::Ready).await.unwrap();
+    let hash = bench.settle(&payment).await.success_of(&payment);
+    bench.assert_one_transaction_paid(&payment, hash).await;
+}
+
+/// Nothing to do, a connection kept open: no reason to stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_while_idle() {
+    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
+    let payment = bench.payment().await;
+    bench.verify(&payment).await.valid();
+    let stopped =
+        tokio::time::timeout(Duration::from_secs(2), bench.server.sigterm()).await.expect("a prompt end");
+    assert_eq!(stopped.unwrap().code(), Some(0));
+}
