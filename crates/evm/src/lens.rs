@@ -84,8 +84,7 @@ pub async fn read(
 
 /// Runs the lens without a question: whether this node can answer in one round trip at all.
 pub async fn probe(pool: &RpcPool) -> Result<Block, RpcFault> {
-    let (block, _) = call(pool, &[], &[], "latest").await?;
-    block_of(pool.network(), &block)
+    call(pool, &[], &[], "latest", |block, _, _| Ok(block)).await
 }
 
 /// The direct transfer, and the deployment with transfer when an allow-listed factory is named.
@@ -111,12 +110,14 @@ fn probes(request: &Request, policy: &Policy) -> Vec<Probe> {
     probes
 }
 
-async fn call(
+/// Asks one endpoint after the other until `understand` makes something of an answer.
+async fn call<T>(
     pool: &RpcPool,
     probes: &[Probe],
     lanes: &[Address],
     block: &'static str,
-) -> Result<(BlockFacts, Vec<Answer>), RpcFault> {
+    understand: impl Fn(Block, Vec<U256>, Vec<Answer>) -> Result<T, RpcFault>,
+) -> Result<T, RpcFault> {
     let mut data = CREATION_CODE.to_vec();
     data.extend((probes.to_vec(), lanes.to_vec()).abi_encode_params());
     let mut transaction = json!({ "data": Bytes::from(data), "gas": U64::from(gas(probes)) });
@@ -124,13 +125,15 @@ async fn call(
         // Tokens may look at who pays for gas.
         object.insert("from".into(), json!(lane));
     }
-    let answer: Bytes = pool.read(METHOD, json!([transaction, block])).await?;
-    let (block, answers) = <(BlockFacts, Vec<Answer>)>::abi_decode_params_validate(&answer)
-        .map_err(|_| malformed("not an answer of the lens"))?;
-    if answers.len() != probes.len() || block.laneBalances.len() != lanes.len() {
-        return Err(malformed("the lens answered another question"));
-    }
-    Ok((block, answers))
+    let understand = |answer: Bytes| {
+        let (block, answers) = <(BlockFacts, Vec<Answer>)>::abi_decode_params_validate(&answer)
+            .map_err(|_| malformed("not an answer of the lens"))?;
+        if answers.len() != probes.len() || block.laneBalances.len() != lanes.len() {
+            return Err(malformed("the lens answered another question"));
+        }
+        understand(block_of(pool.network(), &block)?, block.laneBalances, answers)
+    };
+    pool.read_as(METHOD, json!([transaction, block]), understand).await
 }
 
 async fn read_at(
@@ -140,17 +143,18 @@ async fn read_at(
     lanes: &[Address],
     block: &'static str,
 ) -> Result<Reading, RpcFault> {
-    let (block, answers) = call(pool, probes, lanes, block).await?;
-    let at = block_of(pool.network(), &block)?;
-    let mut answers = answers.into_iter().zip(probes);
-    let (direct, probe) = answers.next().ok_or_else(|| malformed("the lens did not answer"))?;
-    let deploying = match answers.next() {
-        Some((answer, probe)) => simulations(&answer, probe.candidates.len())?,
-        None => Vec::new(),
+    let understand = |at, lane_balances, answers: Vec<Answer>| {
+        let mut answers = answers.into_iter().zip(probes);
+        let (direct, probe) = answers.next().ok_or_else(|| malformed("the lens did not answer"))?;
+        let deploying = match answers.next() {
+            Some((answer, probe)) => simulations(&answer, probe.candidates.len())?,
+            None => Vec::new(),
+        };
+        let facts = facts(at, &direct, simulations(&direct, probe.candidates.len())?, deploying)?;
+        debug_assert_eq!(probe.payer, request.payment.authorization.from);
+        Ok(Reading { facts, lane_balances })
     };
-    let facts = facts(at, &direct, simulations(&direct, probe.candidates.len())?, deploying)?;
-    debug_assert_eq!(probe.payer, request.payment.authorization.from);
-    Ok(Reading { facts, lane_balances: block.laneBalances })
+    call(pool, probes, lanes, block, understand).await
 }
 
 /// Gas that lets every question and every simulation use its whole cap: a hungry contract then fails by its own hunger, not

@@ -3,8 +3,8 @@
 use crate::RpcFault;
 use alloy::{
     rpc::client::{BatchRequest, RpcClient},
-    rpc::json_rpc::{RpcError, RpcRecv},
-    transports::TransportErrorKind,
+    rpc::json_rpc::{ResponsePacket, RpcError, RpcRecv, transform_response, try_deserialize_ok},
+    transports::{TransportError, TransportErrorKind},
 };
 use alloy_provider::{Provider, RootProvider};
 use quittance_protocol::units::Network;
@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::Instant;
+use tower::ServiceExt;
 use url::Url;
 
 /// No endpoint may take longer for one call.
@@ -42,6 +43,22 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The URL can hold a key.
         f.write_str("Endpoint")
+    }
+}
+
+impl Endpoint {
+    /// One call. Only an answer with the call's own id counts: a gateway that mixes answers up must not lend one payment
+    /// the facts of another.
+    async fn call<T: RpcRecv>(&self, method: &'static str, params: &Value) -> Result<T, TransportError> {
+        let client = self.provider.client();
+        let request = client.make_request(method, params).serialize().map_err(RpcError::ser_err)?;
+        let id = request.id().clone();
+        match client.transport().clone().oneshot(request.into()).await? {
+            ResponsePacket::Single(response) if response.id == id => {
+                try_deserialize_ok(transform_response(response))
+            }
+            _ => Err(TransportErrorKind::custom_str("the answer to another call")),
+        }
     }
 }
 
@@ -94,10 +111,23 @@ impl RpcPool {
 
     /// A read: the first endpoint that gives a result. An error body is not an answer, so the next one is asked.
     pub(crate) async fn read<T: RpcRecv>(&self, method: &'static str, params: Value) -> Result<T, RpcFault> {
+        self.read_as(method, params, Ok).await
+    }
+
+    /// A read whose result must also make sense: one that does not is no answer either.
+    pub(crate) async fn read_as<T: RpcRecv, U>(
+        &self,
+        method: &'static str,
+        params: Value,
+        understand: impl Fn(T) -> Result<U, RpcFault>,
+    ) -> Result<U, RpcFault> {
         let mut fault = RpcFault::Transport { method };
         for index in self.in_order() {
             match self.ask(index, method, &params).await {
-                Ok(Reply::Result(value)) => return Ok(value),
+                Ok(Reply::Result(value)) => match understand(value) {
+                    Ok(understood) => return Ok(understood),
+                    Err(error) => fault = error,
+                },
                 Ok(Reply::Error { code, .. }) => fault = RpcFault::ErrorResponse { method, code },
                 Err(error) => fault = error,
             }
@@ -173,8 +203,7 @@ impl RpcPool {
         params: &Value,
     ) -> Result<Reply<T>, RpcFault> {
         let Some(endpoint) = self.endpoints.get(index) else { return Err(RpcFault::Transport { method }) };
-        let reply = endpoint.provider.client().request::<_, T>(method, params).await;
-        match reply {
+        match endpoint.call(method, params).await {
             Ok(value) => {
                 endpoint.timeouts.store(0, Ordering::Relaxed);
                 Ok(Reply::Result(value))

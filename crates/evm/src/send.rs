@@ -4,7 +4,7 @@ use crate::{
     RpcFault,
     pool::{Reply, RpcPool},
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, keccak256};
 use serde_json::json;
 
 /// What is known after sending. None of these says that the transaction will not be mined.
@@ -31,7 +31,9 @@ pub async fn send(pool: &RpcPool, raw: &Bytes) -> SendOutcome {
     for index in pool.in_order() {
         let reply: Result<Reply<B256>, RpcFault> = pool.ask(index, METHOD, &params).await;
         outcome = match reply {
-            Ok(Reply::Result(_)) => SendOutcome::Accepted,
+            Ok(Reply::Result(hash)) if hash == keccak256(raw) => SendOutcome::Accepted,
+            // Whatever that node took, it was not these bytes.
+            Ok(Reply::Result(_)) => SendOutcome::Unknown,
             Ok(Reply::Error { text, .. }) => classify(&text),
             Err(_) => SendOutcome::Unknown,
         };
