@@ -1,6 +1,7 @@
 //! What the tests stand on.
 
 pub(crate) mod offline;
+pub(crate) mod online;
 pub(crate) mod raw;
 pub(crate) mod shape;
 
