@@ -2,6 +2,8 @@
 
 pub mod code;
 pub mod facts;
+pub mod interop;
+pub mod payee;
 pub mod payment;
 pub mod rules;
 pub mod scheme;

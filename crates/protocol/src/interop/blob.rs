@@ -54,9 +54,11 @@ pub(super) fn encode(parts: &Parts) -> Vec<u8> {
             chain.map(|id| id.to_be_bytes_trimmed_vec()),
             address.as_ref().map(|address| address.as_slice()),
         ),
-        Parts::Solana(cluster, address) => {
-            (SOLANA, cluster.map(|cluster| cluster.hash().to_vec()), address.as_ref().map(<[u8; 32]>::as_slice))
-        }
+        Parts::Solana(cluster, address) => (
+            SOLANA,
+            cluster.map(|cluster| cluster.hash().to_vec()),
+            address.as_ref().map(<[u8; 32]>::as_slice),
+        ),
         Parts::Starknet(name, address) => (
             STARKNET,
             name.as_ref().map(|name| name.as_bytes().to_vec()),

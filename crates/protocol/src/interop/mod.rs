@@ -8,6 +8,7 @@
 //! other namespaces have no profile, which says nothing against them ([`InteropError::needs_profile`]).
 
 mod blob;
+mod gate;
 mod solana;
 mod starknet;
 mod text;
@@ -15,6 +16,7 @@ mod text;
 use alloy_primitives::{Address, U256, hex, keccak256};
 use std::fmt;
 
+pub use gate::coherent;
 pub use solana::Cluster;
 
 /// The any-chain form of an address, a chain, or, with both parts, a payee.

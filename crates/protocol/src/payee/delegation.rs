@@ -2,8 +2,8 @@
 
 use super::{Fact, FailedRead, Identity, Origin, UnreadReason, WalletCode, json::uint, signer::recover};
 use crate::{facts::Erc1271Answer, units::UnixSeconds, wire::parse_address};
-use alloy_primitives::{Address, B256, Bytes, U256, hex};
-use alloy_sol_types::{Eip712Domain, SolStruct, eip712_domain, sol};
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use alloy_sol_types::{Eip712Domain, SolStruct, sol};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -149,30 +149,18 @@ impl Message {
 
 /// The EIP-712 domain: always that of the identity that is checked, never what the message says.
 fn domain(identity: &Identity) -> Eip712Domain {
-    eip712_domain! {
-        name: "x402 Payee Delegation",
-        version: "1",
-        chain_id: identity.registry.chain_id(),
-        verifying_contract: identity.registry.address(),
-    }
+    Eip712Domain::new(
+        Some("x402 Payee Delegation".into()),
+        Some("1".into()),
+        Some(identity.registry.chain_id()),
+        Some(identity.registry.address()),
+        None,
+    )
 }
 
 /// EIP-712 type hash of the message.
 pub fn type_hash() -> B256 {
-    let empty = Message {
-        chain_id: U256::ZERO,
-        registry: Address::ZERO,
-        agent_id: U256::ZERO,
-        agent_wallet: Address::ZERO,
-        network: String::new(),
-        pay_to: String::new(),
-        asset: String::new(),
-        origin: String::new(),
-        valid_after: 0,
-        valid_until: 0,
-        nonce: B256::ZERO,
-    };
-    empty.to_sol().eip712_type_hash()
+    keccak256(PayeeDelegation::eip712_encode_type().as_bytes())
 }
 
 /// A message and what is to prove it. `Debug` leaves the signature out.

@@ -57,9 +57,8 @@ impl FromStr for RegistryId {
 
 /// The chain of a CAIP-2 `eip155` network, canonical and not 0.
 pub(super) fn evm_chain_id(network: &str) -> Option<U256> {
-    let digits = network
-        .strip_prefix("eip155:")
-        .filter(|digits| digits.len() <= RegistryId::CHAIN_ID_DIGITS_MAX)?;
+    let digits =
+        network.strip_prefix("eip155:").filter(|digits| digits.len() <= RegistryId::CHAIN_ID_DIGITS_MAX)?;
     parse_decimal_u256(digits).filter(|id| !id.is_zero())
 }
 

@@ -12,6 +12,7 @@
 mod words;
 
 mod answer;
+mod canonical;
 mod claim;
 mod decide;
 mod delegation;
@@ -25,11 +26,10 @@ mod signer;
 mod token_uri;
 
 pub use answer::{Answer, FailedRead, Note, Outcome};
+pub use canonical::{MAINNET_REGISTRY, TESTNET_REGISTRY};
 pub use claim::{Claim, Context, SignedPayment};
 pub use decide::{Policy, decide};
-pub use delegation::{
-    Carried, Delegation, Message, Rule, Subject, VALIDITY_SECONDS_MAX, Verdict, type_hash,
-};
+pub use delegation::{Carried, Delegation, Message, Rule, Subject, VALIDITY_SECONDS_MAX, Verdict, type_hash};
 pub use facts::{
     Block, Fact, Facts, FileSource, Registered, RegistrationFile, UnreadReason, WalletCode, address_answer,
 };

@@ -1,0 +1,16 @@
+//! ERC-8478: the facts in testdata/payee, a second implementation of the decision table, and what must never happen.
+#![allow(unreachable_pub, reason = "modules of one test binary share freely")]
+#![allow(clippy::unwrap_used, reason = "data that cannot be read fails the test")]
+
+mod answer;
+mod claim;
+mod delegation_rules;
+mod delegation_vectors;
+mod origin_vectors;
+mod outcome_vectors;
+mod properties;
+mod registration;
+mod registry_answers;
+mod support;
+mod table;
+mod token_uri;
