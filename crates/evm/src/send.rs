@@ -10,8 +10,10 @@ use serde_json::json;
 /// What is known after sending. None of these says that the transaction will not be mined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// A node took it, or had it already.
+    /// A node took it as new.
     Accepted,
+    /// A node had it already.
+    AlreadyKnown,
     /// The chain has already consumed this nonce: by these bytes, by another attempt, or by a foreign transaction. The start of a
     /// reconciliation, not an outcome.
     NonceConsumed,
@@ -47,13 +49,13 @@ pub async fn send(pool: &RpcPool, raw: &Bytes) -> SendOutcome {
 /// The one table of node error strings: text in lower case, and what it means.
 const TABLE: &[(&str, SendOutcome)] = &[
     // geth, reth, op-geth, anvil
-    ("already known", SendOutcome::Accepted),
+    ("already known", SendOutcome::AlreadyKnown),
     // nethermind
-    ("alreadyknown", SendOutcome::Accepted),
+    ("alreadyknown", SendOutcome::AlreadyKnown),
     // erigon, older geth
-    ("known transaction", SendOutcome::Accepted),
+    ("known transaction", SendOutcome::AlreadyKnown),
     // anvil
-    ("transaction already imported", SendOutcome::Accepted),
+    ("transaction already imported", SendOutcome::AlreadyKnown),
     // geth, reth, erigon, anvil
     ("nonce too low", SendOutcome::NonceConsumed),
     // nethermind
@@ -94,10 +96,10 @@ mod tests {
     #[test]
     fn every_known_text_has_its_meaning() {
         for (text, outcome) in [
-            ("already known", SendOutcome::Accepted),
-            ("AlreadyKnown", SendOutcome::Accepted),
-            ("known transaction: 0xabc", SendOutcome::Accepted),
-            ("transaction already imported", SendOutcome::Accepted),
+            ("already known", SendOutcome::AlreadyKnown),
+            ("AlreadyKnown", SendOutcome::AlreadyKnown),
+            ("known transaction: 0xabc", SendOutcome::AlreadyKnown),
+            ("transaction already imported", SendOutcome::AlreadyKnown),
             ("nonce too low: next nonce 5, tx nonce 4", SendOutcome::NonceConsumed),
             ("OldNonce, Current nonce: 5", SendOutcome::NonceConsumed),
             ("replacement transaction underpriced", SendOutcome::Underpriced),

@@ -5,7 +5,11 @@ use crate::{
     lane::{Lane, keeper::Sent, room::Room},
 };
 use alloy_primitives::Address;
-use quittance_evm::{RpcFault, pool::RpcPool, watch};
+use quittance_evm::{
+    RpcFault,
+    pool::RpcPool,
+    watch::{self, Head},
+};
 use quittance_protocol::{
     rules::Policy,
     scheme::exact_eip3009::{EXACT_PERMIT2_PROXY, PERMIT2, UPTO_PERMIT2_PROXY},
@@ -19,6 +23,8 @@ use tokio::{
 
 /// A tip older than this is read again, in the background of a settlement.
 const TIP_AGE_MAX: Duration = Duration::from_secs(60);
+/// A head older than this says nothing about the next block's base fee, which moves by an eighth a block.
+const HEAD_AGE_MAX: Duration = Duration::from_secs(6);
 
 /// A served network.
 #[derive(Debug)]
@@ -42,6 +48,7 @@ pub(crate) struct NetworkService {
     /// A node said that a nonce is consumed: look at the lanes at once.
     pub(crate) doubt: AtomicBool,
     tip: Mutex<Option<(u128, Instant)>>,
+    head_base_fee: Mutex<Option<(u128, Instant)>>,
 }
 
 impl NetworkService {
@@ -74,6 +81,7 @@ impl NetworkService {
             sent: Sent::default(),
             doubt: AtomicBool::new(false),
             tip: Mutex::new(None),
+            head_base_fee: Mutex::new(None),
         })
     }
 
@@ -114,6 +122,29 @@ impl NetworkService {
 
     fn known_tip(&self) -> Option<(u128, Instant)> {
         *self.tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The base fee to offer on. geth and its kin show contracts a base fee of zero in `eth_call`; then the header's counts,
+    /// from the last head that was read if it is young.
+    pub(crate) async fn base_fee(&self, as_contracts_see_it: u128) -> Result<u128, RpcFault> {
+        if as_contracts_see_it > 0 {
+            return Ok(as_contracts_see_it);
+        }
+        let known = *self.head_base_fee.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match known {
+            Some((fee, read_at)) if read_at.elapsed() <= HEAD_AGE_MAX => Ok(fee),
+            _ => Ok(self.read_head().await?.base_fee.unwrap_or_default()),
+        }
+    }
+
+    /// The latest block.
+    pub(crate) async fn read_head(&self) -> Result<Head, RpcFault> {
+        let head = watch::head(&self.pool).await?;
+        #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
+        let now = Instant::now();
+        let entry = Some((head.base_fee.unwrap_or_default(), now));
+        *self.head_base_fee.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = entry;
+        Ok(head)
     }
 
     /// Tells everyone who waits that rows changed.

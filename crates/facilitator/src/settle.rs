@@ -184,7 +184,7 @@ async fn offer(
     verified: &VerifiedPayment,
     gas_money: &GasMoney,
 ) -> Result<Fees, Fault> {
-    let fees = Fees::first(gas_money.base_fee, service.tip().await?);
+    let fees = Fees::first(service.base_fee(gas_money.base_fee).await?, service.tip().await?);
     let cost = U256::from(fees.cost_max(verified.gas_limit()));
     if facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cost > cap) {
         return Err(Fault::FeeAboveCap);

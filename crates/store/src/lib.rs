@@ -125,6 +125,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Closes a slot: the chain has consumed its nonce at depth. The first outcome stays; closing again changes nothing.
     async fn close_slot(&self, slot: SlotId, outcome: SlotOutcome) -> Result<(), StoreError>;
 
+    /// Opens a closed slot again: the chain has lost the transaction that closed it. Returns whether there was one.
+    async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError>;
+
     /// Everything not final on a network: open slots in (lane, nonce) order with their attempts and payments, and signed or
     /// mined payments whose slots are all closed.
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError>;

@@ -40,6 +40,7 @@ pub struct Statements {
     pub(crate) count_attempts: &'static str,
     pub(crate) newest_hash: &'static str,
     pub(crate) close_slot: &'static str,
+    pub(crate) reopen_slot: &'static str,
     pub(crate) open_slots: &'static str,
     pub(crate) open_attempts: &'static str,
     pub(crate) open_payments: &'static str,
@@ -113,6 +114,9 @@ macro_rules! statements {
             close_slot: concat!(
                 "UPDATE slots SET outcome = $2, closed_at_ms = ", $now, " WHERE id = $1 AND outcome IS NULL"
             ),
+            reopen_slot: "UPDATE slots SET outcome = NULL, closed_at_ms = NULL \
+                 WHERE network = $1 AND lane = $2 AND lane_nonce = $3 AND outcome IS NOT NULL \
+                 AND NOT EXISTS (SELECT 1 FROM slots o WHERE o.payment_id = slots.payment_id AND o.outcome IS NULL)",
             open_slots: "SELECT id, lane, lane_nonce, payment_id FROM slots \
                  WHERE network = $1 AND outcome IS NULL ORDER BY lane, lane_nonce",
             open_attempts: concat!(
@@ -273,6 +277,7 @@ mod tests {
             count_attempts,
             newest_hash,
             close_slot,
+            reopen_slot,
             open_slots,
             open_attempts,
             open_payments,
@@ -305,6 +310,7 @@ mod tests {
             count_attempts,
             newest_hash,
             close_slot,
+            reopen_slot,
             open_slots,
             open_attempts,
             open_payments,

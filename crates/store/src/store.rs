@@ -375,6 +375,12 @@ impl<D: Dialect> Store for SqlStore<D> {
         self.execute(D::SQL.close_slot, binds![slot.0, rows::outcome_name(outcome)]).await.map(drop)
     }
 
+    async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError> {
+        let binds =
+            binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(nonce.0, "lane nonce")?];
+        Ok(self.execute(D::SQL.reopen_slot, binds).await? == 1)
+    }
+
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError> {
         let chain_id = rows::chain_id(network)?;
         // One snapshot for all three, so that no slot closes between the reading of it and of its attempts.

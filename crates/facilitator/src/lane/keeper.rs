@@ -99,7 +99,7 @@ pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) ->
             tracing::warn!(network = %service.network(), "a signer cannot pay for gas; its transactions wait for funds");
         }
         SendOutcome::NonceConsumed => service.doubt.store(true, std::sync::atomic::Ordering::Release),
-        SendOutcome::Accepted | SendOutcome::Unknown => {}
+        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::Unknown => {}
     }
     outcome
 }
@@ -165,6 +165,7 @@ impl<'a> Keeper<'a> {
         let tip = self.service.tip().await?;
         let mut moved = false;
         let mut lanes_seen = HashSet::new();
+        let mut pool_lost = HashSet::new();
         for slot in &work.slots {
             let lowest = lanes_seen.insert(slot.lane.address);
             let views = self.views(slot, &receipts);
@@ -173,6 +174,7 @@ impl<'a> Keeper<'a> {
                 mined_nonce: nonces.get(&slot.lane.address).map(|nonce| nonce.0),
                 tip,
                 confirmations: self.service.confirmations,
+                pool_lost: pool_lost.contains(&slot.lane.address),
                 foreign_seen_before: self
                     .suspected_foreign
                     .get(&slot.id)
@@ -182,6 +184,14 @@ impl<'a> Keeper<'a> {
                 moved |= self.fill_hole(slot, &chain).await?;
             }
             for action in plan(slot, &views, &chain, lowest) {
+                if let (Action::Send(index), true) = (&action, acting) {
+                    // Taken as new although it was sent before: the node has lost its pool, and what waits behind as well.
+                    let again = views.get(*index).is_some_and(|view| view.sent_ago.is_some());
+                    if self.send(slot, *index).await == Some(SendOutcome::Accepted) && again {
+                        pool_lost.insert(slot.lane.address);
+                    }
+                    continue;
+                }
                 moved |= self.execute(slot, action, &chain, acting).await?;
             }
         }
@@ -265,11 +275,8 @@ impl<'a> Keeper<'a> {
             }
         }
         let depth_matters = self.service.confirmations > 1;
-        let head = if depth_matters || !doubted.is_empty() {
-            Some(watch::head(&self.service.pool).await?)
-        } else {
-            None
-        };
+        let head =
+            if depth_matters || !doubted.is_empty() { Some(self.service.read_head().await?) } else { None };
         let mut nonces = BTreeMap::new();
         for address in doubted {
             // At the depth at which an outcome is believed.
@@ -343,16 +350,18 @@ impl<'a> Keeper<'a> {
             }
             _ if !acting => Ok(false),
             Action::Send(index) => {
-                if let Some(attempt) = slot.attempts.get(index) {
-                    metrics::happened(self.service, Happened::Rebroadcast);
-                    send_attempt(self.service, attempt).await;
-                }
+                self.send(slot, index).await;
                 Ok(false)
             }
             Action::Foreign => self.foreign(slot, chain).await,
             Action::Replace => self.replace(slot, chain, AttemptKind::Payment).await,
             Action::Cancel => self.replace(slot, chain, AttemptKind::Filler).await,
         }
+    }
+
+    async fn send(&self, slot: &OpenSlot, index: usize) -> Option<SendOutcome> {
+        metrics::happened(self.service, Happened::Rebroadcast);
+        Some(send_attempt(self.service, slot.attempts.get(index)?).await)
     }
 
     async fn event(&self, slot: &OpenSlot, event: Event, evidence: Evidence) -> Result<bool, Fault> {
@@ -488,6 +497,12 @@ impl<'a> Keeper<'a> {
         let patience = lowest.attempts.first().is_some_and(|attempt| signed_ago(attempt) >= DOUBT_AFTER);
         if !hole || !patience {
             return Ok(false);
+        }
+        // A slot of ours that a reorg has undone comes first: its bytes bring the money back as well as the nonce.
+        if self.facilitator.store.reopen_slot(&lane.id(), LaneNonce(next)).await? {
+            tracing::warn!(network = %self.service.network(), nonce = next, "the chain has lost a transaction that was final; sending it again");
+            metrics::happened(self.service, Happened::Reorg);
+            return Ok(true);
         }
         let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
         let fees = quittance_evm::fees::Fees::first(base_fee, chain.tip);

@@ -34,6 +34,8 @@ pub(crate) struct ChainView {
     pub(crate) tip: u128,
     /// Blocks that make an outcome believed.
     pub(crate) confirmations: u64,
+    /// The node has just lost what it held of this lane.
+    pub(crate) pool_lost: bool,
     /// The foreign transaction was already seen in an earlier pass.
     pub(crate) foreign_seen_before: bool,
 }
@@ -62,7 +64,7 @@ pub(crate) enum Action {
 }
 
 /// What to do about one slot. `lowest`: no lower nonce of the lane is open. Only that one is sent again, replaced or
-/// canceled, since none above it can be mined before.
+/// canceled, since none above it can be mined before; the others follow when a node turns out to have lost them.
 pub(crate) fn plan(
     slot: &OpenSlot,
     attempts: &[AttemptView],
@@ -86,8 +88,9 @@ pub(crate) fn plan(
     if newest.sent_ago.is_none() {
         return vec![Action::Send(index)];
     }
+    let overdue = newest.sent_ago.is_some_and(|ago| ago >= REBROADCAST_AFTER);
     if !lowest {
-        return Vec::new();
+        return if chain.pool_lost && overdue { vec![Action::Send(index)] } else { Vec::new() };
     }
     if is_expired(slot, chain) && newest_kind(slot) == Some(AttemptKind::Payment) {
         return vec![Action::Cancel];
@@ -95,7 +98,7 @@ pub(crate) fn plan(
     if newest.underpriced || below_market(slot, newest, chain) {
         return vec![Action::Replace];
     }
-    if newest.sent_ago.is_some_and(|ago| ago >= REBROADCAST_AFTER) {
+    if overdue {
         return vec![Action::Send(index)];
     }
     Vec::new()
@@ -265,6 +268,9 @@ mod tests {
         assert_eq!(plan(&s, &[sent(5)], &chain(), true), [Action::Send(0)]);
         assert_eq!(plan(&s, &[sent(5)], &chain(), false), []);
         assert_eq!(plan(&s, &[sent(1)], &chain(), true), []);
+        let lost = ChainView { pool_lost: true, ..chain() };
+        assert_eq!(plan(&s, &[sent(5)], &lost, false), [Action::Send(0)]);
+        assert_eq!(plan(&s, &[sent(1)], &lost, false), []);
     }
 
     #[test]

@@ -335,6 +335,30 @@ async fn a_slot_closes_once(fixture: Fixture) {
     assert_eq!(fixture.peek("SELECT COUNT(*) FROM slots WHERE outcome = 'ours'").await, 0);
 }
 
+/// A reorg has undone what closed it: its bytes are needed again.
+async fn a_slot_opens_again_when_the_chain_has_lost_it(fixture: Fixture) {
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let first = signed(store, &lane).await;
+    let nonce = first.attempt.lane_nonce;
+    assert!(!store.reopen_slot(&lane, nonce).await.unwrap(), "it is open");
+    assert!(!store.reopen_slot(&lane, LaneNonce(nonce.0 + 1)).await.unwrap(), "there is none");
+    let settled = moved(store, &first.payment, Event::SettledAtDepth).await;
+    store.close_slot(first.attempt.slot, SlotOutcome::Ours).await.unwrap();
+    assert!(store.reopen_slot(&lane, nonce).await.unwrap());
+    let work = store.open_work(lane.network).await.unwrap();
+    assert_eq!(work.slots.len(), 1);
+    assert_eq!(work.slots[0].attempts, [first.attempt.clone()]);
+    assert_eq!(work.slots[0].payment.as_ref(), Some(&settled), "what is final stays final");
+    store.close_slot(first.attempt.slot, SlotOutcome::Ours).await.unwrap();
+
+    // A payment that went out again keeps its one open slot.
+    let second = signed(store, &lane).await;
+    store.close_slot(second.attempt.slot, SlotOutcome::Foreign).await.unwrap();
+    store.sign_slot(second.payment.id, second.payment.version, &lane, &pay).await.unwrap().unwrap();
+    assert!(!store.reopen_slot(&lane, second.attempt.lane_nonce).await.unwrap());
+}
+
 /// A slow lane is closed, replaced and settled from several sides at once; nothing deadlocks and nothing is lost.
 async fn everything_at_once_on_one_payment(fixture: Fixture) {
     let stores = fixture.stores(4).await;
@@ -381,5 +405,6 @@ contract!(
     attempts_are_appended_one_after_another,
     of_twenty_replacements_one_is_stored,
     a_slot_closes_once,
+    a_slot_opens_again_when_the_chain_has_lost_it,
     everything_at_once_on_one_payment,
 );
