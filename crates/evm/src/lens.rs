@@ -82,6 +82,13 @@ pub async fn read(
     Ok(latest)
 }
 
+/// Whether the question about this payment can be put: nodes take only so much creation code (EIP-3860). A payment that is
+/// too long to be asked about is so for every node and at any time, which is a verdict and no outage.
+pub fn fits(request: &Request, policy: &Policy, lanes: &[Address]) -> bool {
+    const INITCODE_BYTES_MAX: usize = 49_152;
+    creation_code(&probes(request, policy), lanes).len() <= INITCODE_BYTES_MAX
+}
+
 /// Runs the lens without a question: whether this node can answer in one round trip at all.
 pub async fn probe(pool: &RpcPool) -> Result<Block, RpcFault> {
     call(pool, &[], &[], "latest", |block, _, _| Ok(block)).await
@@ -110,6 +117,12 @@ fn probes(request: &Request, policy: &Policy) -> Vec<Probe> {
     probes
 }
 
+fn creation_code(probes: &[Probe], lanes: &[Address]) -> Vec<u8> {
+    let mut data = CREATION_CODE.to_vec();
+    data.extend((probes.to_vec(), lanes.to_vec()).abi_encode_params());
+    data
+}
+
 /// Asks one endpoint after the other until `understand` makes something of an answer.
 async fn call<T>(
     pool: &RpcPool,
@@ -118,9 +131,8 @@ async fn call<T>(
     block: &'static str,
     understand: impl Fn(Block, Vec<U256>, Vec<Answer>) -> Result<T, RpcFault>,
 ) -> Result<T, RpcFault> {
-    let mut data = CREATION_CODE.to_vec();
-    data.extend((probes.to_vec(), lanes.to_vec()).abi_encode_params());
-    let mut transaction = json!({ "data": Bytes::from(data), "gas": U64::from(gas(probes)) });
+    let data = Bytes::from(creation_code(probes, lanes));
+    let mut transaction = json!({ "data": data, "gas": U64::from(gas(probes)) });
     if let (Some(lane), Some(object)) = (lanes.first(), transaction.as_object_mut()) {
         // Tokens may look at who pays for gas.
         object.insert("from".into(), json!(lane));

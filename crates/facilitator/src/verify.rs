@@ -58,7 +58,12 @@ pub(crate) async fn judge(
     if let Err(refusal) = rules::check_offline(request, &policy, now) {
         return Ok(Err(refusal));
     }
-    let reading = lens::read(&service.pool, request, &policy, &service.lane_addresses(), now).await?;
+    let lanes = service.lane_addresses();
+    if !lens::fits(request, &policy, &lanes) {
+        let message = "paymentPayload.payload.signature is too long to be checked in one call";
+        return Ok(Err(Refusal::new(Code::InvalidPayload, message)));
+    }
+    let reading = lens::read(&service.pool, request, &policy, &lanes, now).await?;
     for (lane, balance) in reading.lane_balances.iter().enumerate() {
         metrics::lane_balance(service, lane, *balance);
     }
