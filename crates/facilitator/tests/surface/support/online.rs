@@ -37,11 +37,27 @@ impl Online {
         change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
         wait: Wait,
     ) -> Self {
+        Self::start_listing(builder, change, wait, true).await
+    }
+
+    pub(crate) async fn start_without_factories() -> Self {
+        Self::start_listing(Anvil::builder(), |config| config, Wait::Ready, false).await
+    }
+
+    async fn start_listing(
+        builder: AnvilBuilder,
+        change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
+        wait: Wait,
+        factory: bool,
+    ) -> Self {
         let anvil = builder.spawn().await.unwrap();
         let chain = DevChain::deploy(&anvil).await.unwrap();
         chain.mint(chain.token, dev_address(PAYER), U256::from(FORTUNE)).await.unwrap();
         let proxy = RpcProxy::start(anvil.url()).await.unwrap();
-        let network = network(proxy.url()).wallet_factory(chain.wallet_factory);
+        let mut network = network(proxy.url());
+        if factory {
+            network = network.wallet_factory(chain.wallet_factory);
+        }
         let server = QuittanceProcess::start_until(BINARY, change(config(network)), wait).await.unwrap();
         let client = server.client().unwrap();
         Self { anvil, chain, proxy, server, client }
