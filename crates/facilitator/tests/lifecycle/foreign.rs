@@ -124,3 +124,26 @@ async fn foreign_settlement_and_nonce_taken() {
     assert_eq!(bench.row(&payment).await["status"], "settled_elsewhere");
     assert_eq!(bench.transfers().await.len(), 1);
 }
+
+/// What became of one payment cannot be read: that one waits, and no other does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_cannot_be_read_holds_up_no_other() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
+    let payment = bench.payment().await;
+    bench.proxy.add(Rule::on(SEND).times(1).then(Fault::Swallow));
+    let unreadable = bench
+        .proxy
+        .add(Rule::on("eth_getLogs").then(Fault::error(-32005, "query returned too many results")));
+    let call = bench.settling(&payment);
+    bench.proxy.wait_for(SEND, 1).await.unwrap();
+    let theirs = bench.chain.settle_elsewhere(&payment).await.unwrap();
+    bench.anvil.set_interval_mining(1).await.unwrap();
+    bench.proxy.wait_for("eth_getLogs", 1).await.unwrap();
+    let others = bench.payments(5).await;
+    for (reply, other) in bench.settle_all(&others).await.iter().zip(&others) {
+        reply.success_of(other);
+    }
+    assert_eq!(bench.row(&payment).await["status"], "signed");
+    bench.proxy.remove(unreadable);
+    assert_eq!(call.await.unwrap().unwrap().told(), Told::no(USED, theirs.transaction));
+}

@@ -61,6 +61,34 @@ on_both_stores! {
         bench.assert_paid_once(&payments).await;
     }
 
+    /// A caller that closes its sending half may or may not be answered, but what it read is the only success.
+    async fn half_closed_callers(store) {
+        let bench = Setup::new(store).start().await;
+        let payments = bench.payments(40).await;
+        let calls: Vec<_> = payments
+            .iter()
+            .enumerate()
+            .map(|(index, payment)| {
+                let (client, body) = (bench.client.clone(), payment.body().clone());
+                tokio::spawn(async move {
+                    let mut call = RawCall::settle(&client, &body, &[]).await;
+                    tokio::time::sleep(Duration::from_millis(10 * u64::try_from(index).unwrap())).await;
+                    call.close_its_half().await;
+                    call.read_and_hang_up().await
+                })
+            })
+            .collect();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            let heard = call.await.unwrap().map(|reply| reply.told());
+            let again = bench.settle(payment).await.told();
+            match heard {
+                Some(Told::Success(hash)) => assert_eq!(again, Told::Duplicate(hash)),
+                _ => assert!(again.is_success(), "{heard:?}, then {again:?}"),
+            }
+        }
+        bench.assert_paid_once(&payments).await;
+    }
+
     /// The wait ends before the block: the hash is told, and the repeat gets the success.
     async fn pending_then_mined_then_asked_again(store) {
         let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;

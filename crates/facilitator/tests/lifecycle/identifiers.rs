@@ -1,6 +1,6 @@
 //! `Idempotency-Key` and the payment-identifier extension.
 
-use crate::support::{Bench, RawCall, Reply, SEND, Setup, StoreKind, Told};
+use crate::support::{Bench, DEADLINE, RawCall, Reply, SEND, Setup, StoreKind, Told, until};
 use quittance_testkit::SignedPayment;
 use serde_json::json;
 
@@ -118,35 +118,36 @@ on_both_stores! {
     }
 }
 
-/// The stored answer is given out by the key although its first delivery failed: that is the one success.
+/// The caller hangs up while its answer is being committed under its key. The key will always get it, so nobody else does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stored_answer_that_was_not_delivered_is_the_only_one() {
+async fn hang_up_during_the_commit_of_a_keyed_answer() {
     let bench = Setup::new(StoreKind::Postgres).start().await;
     let payment = bench.payment().await;
-    // The answer is stored under its key, slowly; meanwhile its caller hangs up.
     bench
         .database()
         .run(
             "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS
-               $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$;
-             CREATE TRIGGER slowly BEFORE UPDATE ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION slowly()",
+               $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;
+             CREATE CONSTRAINT TRIGGER slowly AFTER UPDATE ON idempotency_keys
+               DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slowly()",
         )
         .await;
     let call = RawCall::settle(&bench.client, payment.body(), &[("Idempotency-Key", KEY)]).await;
-    bench.until_status(&payment, "settled").await;
-    // Somebody is inside the trigger now or soon.
-    let storing = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-    crate::support::until("the answer is being stored", crate::support::DEADLINE, || async {
-        (bench.database().number(storing).await > 0).then_some(())
+    let committing =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query = 'COMMIT'";
+    until("the answer is being committed", DEADLINE, || async {
+        (bench.database().number(committing).await > 0).then_some(())
     })
     .await;
     drop(call);
     let stored = "SELECT count(*) FROM idempotency_keys WHERE answer IS NOT NULL";
-    crate::support::until("the answer is stored", crate::support::DEADLINE, || async {
+    until("the answer is stored", DEADLINE, || async {
         (bench.database().number(stored).await > 0).then_some(())
     })
     .await;
+    let without_the_key = bench.settle(&payment).await.told();
     let hash = keyed(&bench, &payment).await.success_of(&payment);
+    assert_eq!(without_the_key, Told::Duplicate(hash));
     assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
 }
 

@@ -49,6 +49,27 @@ async fn database_restarted_again_and_again() {
     assert_all_told_once(&bench, callers, &payments).await;
 }
 
+/// Every seventh write fails, whatever it was to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_seventh_write_fails() {
+    let bench = Setup::new(StoreKind::Postgres).block_time(1).start().await;
+    // A sequence is not rolled back with its transaction.
+    bench
+        .database()
+        .run(
+            "CREATE SEQUENCE writes;
+             CREATE FUNCTION fail_some() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN IF nextval('writes') % 7 = 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN NEW; END $$;
+             CREATE TRIGGER fail_some BEFORE INSERT OR UPDATE ON payments FOR EACH ROW EXECUTE FUNCTION fail_some();
+             CREATE TRIGGER fail_some BEFORE INSERT OR UPDATE ON slots FOR EACH ROW EXECUTE FUNCTION fail_some();
+             CREATE TRIGGER fail_some BEFORE INSERT ON attempts FOR EACH ROW EXECUTE FUNCTION fail_some()",
+        )
+        .await;
+    let payments = bench.payments(20).await;
+    let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
+    assert_all_told_once(&bench, callers, &payments).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_down_is_no_verdict() {
     let database = Database::alone().await;

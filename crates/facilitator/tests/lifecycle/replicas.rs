@@ -130,3 +130,81 @@ async fn a_replica_finishes_what_a_dead_one_signed() {
     bench.assert_paid_once(&payments).await;
     assert_eq!(bench.mined().await, 5);
 }
+
+/// A replica is paused with a caller waiting; the other one answers in its place. When it wakes up, it keeps still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_replica_wakes_up_harmless() {
+    let bench = Setup::new(StoreKind::Postgres).no_mining().start().await;
+    let second = another_replica(&bench).await;
+    let payment = bench.payment().await;
+    let waiting = bench.settling(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
+    let paused = Paused::new(&bench.server);
+    let elsewhere = {
+        let (client, body) = (second.client().unwrap(), payment.body().clone());
+        tokio::spawn(async move { settle(&client, &body).await })
+    };
+    bench.anvil.mine(1).await.unwrap();
+    let Some(Told::Success(hash)) = elsewhere.await.unwrap() else { panic!("no success") };
+    drop(paused);
+    assert_eq!(waiting.await.unwrap().unwrap().told(), Told::Duplicate(hash));
+    bench.assert_one_transaction_paid(&payment, hash).await;
+}
+
+/// Paused with the bytes stored and unsent, woken up when they are long mined.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_sender_wakes_up_harmless() {
+    use quittance_testkit::harness::{Fault, Rule};
+    let mut bench = Setup::new(StoreKind::Postgres).start().await;
+    let second = another_replica(&bench).await;
+    let payments = bench.payments(3).await;
+    let held = bench.proxy.add(Rule::on(SEND).then(Fault::Hang));
+    let waiting: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_for(SEND, 3).await.unwrap();
+    let paused = Paused::new(&bench.server);
+    bench.proxy.remove(held);
+    bench.client = second.client().unwrap();
+    for payment in &payments {
+        bench.until_status(payment, "settled").await;
+    }
+    drop(paused);
+    bench.proxy.release();
+    for (call, payment) in waiting.into_iter().zip(&payments) {
+        let hash = call.await.unwrap().unwrap().success_of(payment);
+        assert_eq!(bench.settle(payment).await.told(), Told::Duplicate(hash));
+    }
+    let more = bench.payments(3).await;
+    for (reply, payment) in bench.settle_all(&more).await.iter().zip(&more) {
+        reply.success_of(payment);
+    }
+    bench.assert_paid_once(&[payments, more].concat()).await;
+    assert_eq!(bench.mined().await, 6);
+}
+
+/// A server that gets no processor until this value is dropped.
+struct Paused(String);
+
+impl Paused {
+    fn new(server: &QuittanceProcess) -> Self {
+        // Its working directory is its own.
+        let home = server.dir().canonicalize().unwrap();
+        let pid = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .find(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == home));
+        let paused = Self(pid.expect("the server's process").file_name().into_string().unwrap());
+        paused.signal("STOP");
+        paused
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = ["-c", "kill -s \"$0\" \"$1\"", name, &self.0];
+        assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.signal("CONT");
+    }
+}

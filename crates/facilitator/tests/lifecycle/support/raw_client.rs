@@ -30,6 +30,11 @@ impl RawCall {
         Self(stream)
     }
 
+    /// Says that nothing more will be sent; still reads.
+    pub(crate) async fn close_its_half(&mut self) {
+        self.0.shutdown().await.unwrap();
+    }
+
     /// Reads the answer to its last byte, and hangs up in the same moment.
     pub(crate) async fn read_and_hang_up(mut self) -> Option<Reply> {
         let mut bytes = Vec::new();
