@@ -7,7 +7,7 @@ use quittance_protocol::{
     facts::{Block, ChainFacts, Erc1271Answer, PayerCode, Simulation},
     rules::Policy,
     scheme::exact_eip3009::{
-        Call as TransferCall, declared_domain, deployable, deploying_calls, digest, direct_calls,
+        Call as TransferCall, declared_domain, deployable, deploying_questions, digest, direct_calls,
     },
     units::{Network, UnixSeconds},
     wire::Request,
@@ -112,7 +112,7 @@ fn probes(request: &Request, policy: &Policy) -> Vec<Probe> {
     };
     let mut probes = vec![probe(direct_calls(payment, requirement.asset))];
     if let Some(wrapper) = deployable(payment, &policy.wallet_factories) {
-        probes.push(probe(deploying_calls(payment, requirement.asset, wrapper)));
+        probes.push(probe(deploying_questions(payment, requirement.asset, wrapper)));
     }
     probes
 }

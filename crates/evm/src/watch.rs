@@ -117,6 +117,26 @@ pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<Option<Rece
         .collect()
 }
 
+/// The same question put to every endpoint: a lagging one says "none" for ever. The first receipt found counts; "none" only
+/// when nobody has one and nobody failed.
+pub async fn receipt_anywhere(pool: &RpcPool, hash: B256) -> Result<Option<Receipt>, RpcFault> {
+    const METHOD: &str = "eth_getTransactionReceipt";
+    let mut fault = None;
+    for index in pool.in_order() {
+        match pool.ask::<Option<WireReceipt>>(index, METHOD, &json!([hash])).await {
+            Ok(Reply::Result(Some(receipt))) => match read_receipt(receipt, hash) {
+                Ok(Some(receipt)) => return Ok(Some(receipt)),
+                Ok(None) => {}
+                Err(error) => fault = Some(error),
+            },
+            Ok(Reply::Result(None)) => {}
+            Ok(Reply::Error { code, .. }) => fault = Some(RpcFault::ErrorResponse { method: METHOD, code }),
+            Err(error) => fault = Some(error),
+        }
+    }
+    fault.map_or(Ok(None), Err)
+}
+
 fn read_receipt(receipt: WireReceipt, asked: B256) -> Result<Option<Receipt>, RpcFault> {
     if receipt.transaction_hash != asked {
         return Err(RpcFault::Malformed {

@@ -29,7 +29,7 @@ use quittance_store::model::{
     Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SettlementId, SlotId, SlotOutcome,
 };
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -267,13 +267,10 @@ impl<'a> Keeper<'a> {
     /// mined in between must not look as if its nonce had been taken by another.
     async fn look(&self, work: &OpenWork) -> Result<(Option<Head>, BTreeMap<Address, LaneNonce>), Fault> {
         let doubt = self.service.doubt.swap(false, std::sync::atomic::Ordering::AcqRel);
-        let mut doubted: Vec<Address> = Vec::new();
-        for slot in &work.slots {
-            let is_lowest = !doubted.contains(&slot.lane.address);
-            if is_lowest && (doubt || self.is_doubtful(slot)) {
-                doubted.push(slot.lane.address);
-            }
-        }
+        let doubted: Vec<Address> = lowest_slots(work)
+            .filter(|slot| doubt || self.is_doubtful(slot))
+            .map(|slot| slot.lane.address)
+            .collect();
         let depth_matters = self.service.confirmations > 1;
         let head =
             if depth_matters || !doubted.is_empty() { Some(self.service.read_head().await?) } else { None };
@@ -304,7 +301,21 @@ impl<'a> Keeper<'a> {
             .flat_map(|slot| slot.attempts.iter().map(|attempt| attempt.signed.hash))
             .collect();
         let receipts = watch::receipts(&self.service.pool, &hashes).await?;
-        Ok(hashes.into_iter().zip(receipts).filter_map(|(hash, receipt)| Some((hash, receipt?))).collect())
+        let mut known: HashMap<B256, Receipt> =
+            hashes.into_iter().zip(receipts).filter_map(|(hash, receipt)| Some((hash, receipt?))).collect();
+        if self.service.pool.len() > 1 {
+            for attempt in
+                lowest_slots(work).filter(|slot| self.is_doubtful(slot)).flat_map(|slot| &slot.attempts)
+            {
+                let hash = attempt.signed.hash;
+                if let Entry::Vacant(entry) = known.entry(hash)
+                    && let Some(receipt) = watch::receipt_anywhere(&self.service.pool, hash).await?
+                {
+                    entry.insert(receipt);
+                }
+            }
+        }
+        Ok(known)
     }
 
     fn views(&self, slot: &OpenSlot, receipts: &HashMap<B256, Receipt>) -> Vec<AttemptView> {
@@ -519,6 +530,12 @@ impl<'a> Keeper<'a> {
     fn lane(&self, address: Address) -> Option<&'a Lane> {
         self.service.lanes.iter().find(|lane| lane.address() == address)
     }
+}
+
+/// The first open slot of each lane.
+fn lowest_slots(work: &OpenWork) -> impl Iterator<Item = &OpenSlot> {
+    let mut seen = HashSet::new();
+    work.slots.iter().filter(move |slot| seen.insert(slot.lane.address))
 }
 
 fn seen_in(receipt: &Receipt) -> Evidence {

@@ -38,7 +38,12 @@ pub(super) fn executes(
         Some(wrapper) => (deploying_calls(&request.payment, asset, wrapper), &facts.deploying),
         None => (direct_calls(&request.payment, asset), &facts.direct),
     };
+    let transfers = calls.len();
     let Some((call, simulation)) = calls.into_iter().zip(simulations).find(|(_, s)| s.success) else {
+        if wrapper.is_some() {
+            // The deployment alone was tried last.
+            deployed_alone(simulations.get(transfers))?;
+        }
         return Err(diagnose(request, facts, simulations));
     };
     if wrapper.is_some() {
@@ -56,6 +61,15 @@ pub(super) fn executes(
         ));
     }
     Ok((call, gas_limit))
+}
+
+/// Why a deployment with transfer failed, if the deployment alone already explains it.
+fn deployed_alone(simulation: Option<&Simulation>) -> Result<(), Refusal> {
+    match simulation {
+        Some(simulation) if simulation.success => deployed(simulation),
+        Some(_) => Err(Refusal::new(Code::SmartWalletDeploymentFailed, "the ERC-6492 factory call reverts")),
+        None => Ok(()),
+    }
 }
 
 /// A counterfactual payer is only believed when its deployment left code that vouches for the signature.

@@ -113,20 +113,30 @@ pub fn direct_calls(payment: &Payment, asset: Address) -> Vec<Call> {
 /// Deployment and transfer in one atomic Multicall3 transaction. The factory then runs without any privilege of our
 /// signer, and from the same sender as in the simulation (spec/x402.md §7, 12).
 pub fn deploying_calls(payment: &Payment, asset: Address, wrapper: &Erc6492) -> Vec<Call> {
-    direct_calls(payment, asset)
-        .into_iter()
-        .map(|transfer| {
-            let calls = vec![
-                IMulticall3::Call3 {
-                    target: wrapper.factory,
-                    allowFailure: false,
-                    callData: wrapper.factory_calldata.clone(),
-                },
-                IMulticall3::Call3 { target: transfer.to, allowFailure: false, callData: transfer.data },
-            ];
-            Call { to: MULTICALL3, data: IMulticall3::aggregate3Call { calls }.abi_encode().into() }
-        })
-        .collect()
+    direct_calls(payment, asset).into_iter().map(|transfer| deploy(wrapper, Some(transfer))).collect()
+}
+
+/// What is simulated about them: the calls themselves, and the deployment alone. The last only runs when the transfers
+/// failed; it tells a failed deployment and a signature that the wallet does not know from a failed transfer. It is never sent.
+pub fn deploying_questions(payment: &Payment, asset: Address, wrapper: &Erc6492) -> Vec<Call> {
+    let mut calls = deploying_calls(payment, asset, wrapper);
+    calls.push(deploy(wrapper, None));
+    calls
+}
+
+fn deploy(wrapper: &Erc6492, transfer: Option<Call>) -> Call {
+    let factory = IMulticall3::Call3 {
+        target: wrapper.factory,
+        allowFailure: false,
+        callData: wrapper.factory_calldata.clone(),
+    };
+    let transfer = transfer.map(|transfer| IMulticall3::Call3 {
+        target: transfer.to,
+        allowFailure: false,
+        callData: transfer.data,
+    });
+    let calls = std::iter::once(factory).chain(transfer).collect();
+    Call { to: MULTICALL3, data: IMulticall3::aggregate3Call { calls }.abi_encode().into() }
 }
 
 /// The wrapper of a payment that may be settled by deploying its payer: complete, with a factory on the allow-list.

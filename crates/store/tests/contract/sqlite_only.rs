@@ -3,16 +3,13 @@
 use quittance_store::{PgStore, SqliteStore, StoreError, open};
 use std::{
     error::Error,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader},
     os::unix::fs::MetadataExt as _,
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use crate::{fixture::Fixture, given::reserved};
-
-const FILE: &str = "QUITTANCE_TEST_SQLITE_FILE";
-const HERE: &str = "sqlite_only::the_other_process";
 
 #[tokio::test]
 async fn a_second_opener_is_refused() {
@@ -34,52 +31,40 @@ async fn a_second_opener_is_refused() {
     fixture.restarted().await.store.ping().await.unwrap();
 }
 
-/// Run by the next test in a process of its own: opens the file, says so, and holds it until its input ends.
-#[tokio::test]
-#[ignore = "the other half of a_second_process_is_refused"]
-async fn the_other_process() {
-    let file = std::env::var_os(FILE).unwrap();
-    let opened = SqliteStore::open(&format!("sqlite://{}", Path::new(&file).display())).await;
-    println!("\nother process: {}", if opened.is_ok() { "open" } else { "refused" });
-    if let Ok(store) = opened {
-        reserved(&store).await;
-        std::io::stdin().read_line(&mut String::new()).unwrap();
-        // Ends as a crash does: nothing is closed.
-        std::process::abort();
-    }
-}
-
-/// The process, what it says, and its output: a process that cannot print any more would fail for that.
-fn other_process(file: &Path) -> (Child, String, impl Sized) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", HERE, "--ignored", "--nocapture"])
-        .env(FILE, file)
+/// A process that holds the store's lock as another quittance would, until its input ends.
+fn other_process(file: &Path) -> Child {
+    let mut child = Command::new("flock")
+        .arg("--exclusive")
+        .arg("--nonblock")
+        .arg(file.with_extension("db.lock"))
+        .args(["sh", "-c", "echo held; read end"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.find_map(|line| Some(line.strip_prefix("other process: ")?.to_owned()));
-    (child, said.expect("the other process ended before it said anything"), lines)
+    let mut said = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    if said.is_empty() {
+        child.wait().unwrap();
+    }
+    child
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_process_is_refused() {
-    let fixture = Fixture::sqlite().await;
-    let file = fixture.database.file();
-    let (mut child, said, _output) = other_process(&file);
-    assert_eq!(said, "refused");
-    assert!(child.wait().unwrap().success());
-
-    // The other way round; and a process that crashes leaves neither the lock nor a half-written file behind.
-    let Fixture { store, database } = fixture;
+    let Fixture { store, database } = Fixture::sqlite().await;
+    reserved(&*store).await;
+    let file = database.file();
+    let mut refused = other_process(&file);
+    assert!(!refused.wait().unwrap().success(), "the store holds its lock against another process");
     drop(store);
-    let (mut child, said, _output) = other_process(&file);
-    assert_eq!(said, "open");
+
+    // The other way round; and a process that is killed does not leave the lock behind.
+    let mut holder = other_process(&file);
     assert!(matches!(database.open().await, Err(StoreError::Locked)));
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    assert!(!child.wait().unwrap().success());
+    // Closing its input ends both `sh` and `flock`.
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
     let store = database.open().await.unwrap();
     assert_eq!(store.find(&Default::default(), 10).await.unwrap().len(), 1);
 }
