@@ -8,3 +8,4 @@ mod support;
 mod faults;
 mod input;
 mod rules;
+mod transport;

@@ -3,8 +3,9 @@
 use crate::support::online::Online;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use quittance_testkit::{
-    DevChain, PaymentBuilder, SignedPayment, dev_signer,
+    DevChain, PaymentBuilder, SignedPayment,
     dev_chain::salt,
+    dev_signer,
     harness::{ConfigBuilder, process::Wait},
 };
 use std::sync::atomic::{AtomicU64, Ordering};

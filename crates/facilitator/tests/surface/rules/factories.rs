@@ -127,7 +127,8 @@ async fn the_case_of_the_list_does_not_matter() {
     let config = ConfigBuilder::new().unwrap().network(lower);
     let toml = config.toml().replace("wallet_factories = []", &text);
     assert!(toml.contains(&text));
-    let config = ConfigBuilder::new().unwrap().extra(&toml.split_once("\n\n").unwrap().1.replace("\n\n", "\n"));
+    let config =
+        ConfigBuilder::new().unwrap().extra(&toml.split_once("\n\n").unwrap().1.replace("\n\n", "\n"));
     let config = config.env("DEV_SIGNER_1", quittance_testkit::dev_accounts::dev_key(1));
     let server = QuittanceProcess::start(BINARY, config).await.unwrap();
     let cast = Cast::on(online).await;

@@ -2,7 +2,9 @@
 
 use super::cast::{Cast, DELEGATED, EOA, Kind, OWNER, STRANGER};
 use crate::support::{Endpoint, offline::VERSIONS, shape};
-use quittance_testkit::{PaymentBuilder, SignedPayment, X402Version, dev_signer, payment::high_s_twin, unix_now};
+use quittance_testkit::{
+    PaymentBuilder, SignedPayment, X402Version, dev_signer, payment::high_s_twin, unix_now,
+};
 
 const VALUE: [&str; 2] =
     ["invalid_exact_evm_authorization_value", "invalid_exact_evm_payload_authorization_value_mismatch"];
@@ -93,7 +95,8 @@ async fn rule_2_a_signature_of_somebody_else_or_of_something_else_is_refused() {
             let case = format!("{version:?} {kind:?} other terms");
             let payment = cast.sign(kind, cast.bench.payment(version).await).await;
             let nonce = format!("0x{}", "77".repeat(32));
-            let changed = payment.clone().with_value("/paymentPayload/payload/authorization/nonce", nonce.into());
+            let changed =
+                payment.clone().with_value("/paymentPayload/payload/authorization/nonce", nonce.into());
             for endpoint in Endpoint::BOTH {
                 let answer = cast.bench.post(endpoint, &changed).await;
                 let (network, payer) = (payment.network(), Some(payment.payer()));
@@ -144,7 +147,12 @@ async fn rule_4_another_amount_or_another_recipient_is_refused() {
     let somebody = dev_signer(STRANGER).address();
     for version in VERSIONS {
         for kind in Kind::ALL {
-            for (what, asked, signed) in [("more", 100_u64, 101_u64), ("less", 100, 99), ("nothing", 100, 0), ("something for nothing", 0, 1)] {
+            for (what, asked, signed) in [
+                ("more", 100_u64, 101_u64),
+                ("less", 100, 99),
+                ("nothing", 100, 0),
+                ("something for nothing", 0, 1),
+            ] {
                 let case = format!("{version:?} {kind:?} {what}");
                 let builder = cast.bench.payment(version).await.amount(asked).value(signed);
                 let payment = cast.sign(kind, builder).await;
@@ -199,7 +207,8 @@ async fn rule_5_a_nonce_that_is_pending_is_refused() {
             let case = format!("{version:?} {kind:?}");
             let first = cast.sign(kind, bench.payment(version).await).await;
             shape::valid(&bench.post(Endpoint::Verify, &first).await, first.payer(), &case);
-            let no = shape::No { status: 200, code: USED, network: first.network(), payer: Some(first.payer()) };
+            let no =
+                shape::No { status: 200, code: USED, network: first.network(), payer: Some(first.payer()) };
             no.check(Endpoint::Verify, &bench.post(Endpoint::Verify, &first).await, &case);
             if kind == Kind::Undeployed {
                 // Its payer is one of its own every time.
@@ -221,7 +230,11 @@ async fn rule_5_a_nonce_that_is_pending_is_refused() {
             assert_eq!(bench.post(Endpoint::Verify, &same).await.json["invalidReason"], USED, "{case}");
             // Another payer's nonce, and another token's, are others.
             let payer = builder.clone().payer(dev_signer(OWNER)).sign();
-            bench.chain.mint(payer.asset(), payer.payer(), alloy_primitives::U256::from(10_000)).await.unwrap();
+            bench
+                .chain
+                .mint(payer.asset(), payer.payer(), alloy_primitives::U256::from(10_000))
+                .await
+                .unwrap();
             bench.accepted(&payer, &format!("{case} another payer")).await;
             let elsewhere = cast.sign(kind, builder.asset(token)).await;
             bench.accepted(&elsewhere, &format!("{case} another token")).await;

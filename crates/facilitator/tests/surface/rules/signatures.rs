@@ -71,11 +71,15 @@ async fn bytes_that_are_no_ecdsa_signature_are_refused() {
         ("nothing", UNDEPLOYED, Box::new(|_| vec![])),
         ("a byte", UNDEPLOYED, Box::new(|_| vec![27])),
         ("without v", UNDEPLOYED, Box::new(|bytes| bytes[..64].to_vec())),
-        ("EIP-2098", UNDEPLOYED, Box::new(|bytes| {
-            let mut compact = bytes[..64].to_vec();
-            compact[32] |= (bytes[64] - 27) << 7;
-            compact
-        })),
+        (
+            "EIP-2098",
+            UNDEPLOYED,
+            Box::new(|bytes| {
+                let mut compact = bytes[..64].to_vec();
+                compact[32] |= (bytes[64] - 27) << 7;
+                compact
+            }),
+        ),
         ("a byte more", UNDEPLOYED, Box::new(|bytes| [&bytes[..], &[0]].concat())),
         ("twice", UNDEPLOYED, Box::new(|bytes| bytes.repeat(2))),
         ("300 bytes", UNDEPLOYED, Box::new(|bytes| [&bytes[..], &[0; 235]].concat())),

@@ -1,12 +1,7 @@
 //! Chains whose time is not the wall clock's.
 
 use super::cast::{Cast, EOA, Kind};
-use crate::support::{
-    BINARY, config, network,
-    offline::VERSIONS,
-    online::Online,
-    shape,
-};
+use crate::support::{BINARY, config, network, offline::VERSIONS, online::Online, shape};
 use alloy_primitives::U256;
 use quittance_testkit::{
     Anvil, DevChain, dev_address,
@@ -35,7 +30,8 @@ async fn on_a_chain_that_runs_ahead_its_own_time_closes_the_window() {
             let open = cast.sign(kind, builder.clone().valid_before(now + 2 * HOUR)).await;
             cast.bench.accepted(&open, &case).await;
             // Open on the chain, and by the wall clock not yet: the stricter clock counts.
-            let early = cast.sign(kind, builder.valid_after(now + HOUR / 2).valid_before(now + 2 * HOUR)).await;
+            let early =
+                cast.sign(kind, builder.valid_after(now + HOUR / 2).valid_before(now + 2 * HOUR)).await;
             cast.bench.refused(&early, AFTER, &case).await;
         }
     }

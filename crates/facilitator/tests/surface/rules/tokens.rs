@@ -30,7 +30,12 @@ async fn token(cast: &Cast, name: &str) -> Address {
     token
 }
 
-async fn pay(cast: &Cast, kind: Kind, token: Address, version: quittance_testkit::X402Version) -> SignedPayment {
+async fn pay(
+    cast: &Cast,
+    kind: Kind,
+    token: Address,
+    version: quittance_testkit::X402Version,
+) -> SignedPayment {
     cast.sign(kind, cast.bench.payment(version).await.asset(token)).await
 }
 
@@ -140,7 +145,9 @@ async fn a_hungry_token_is_accepted_up_to_the_bound() {
     let cast = Cast::start().await;
     let token = token(&cast, "GrowingGasToken").await;
     for version in VERSIONS {
-        for (extra, accepted) in [(0_u64, true), (2_000_000, true), (2_600_000, false), (3_500_000, false), (u64::MAX, false)] {
+        for (extra, accepted) in
+            [(0_u64, true), (2_000_000, true), (2_600_000, false), (3_500_000, false), (u64::MAX, false)]
+        {
             invoke(&cast.bench.chain, token, "setExtraGas(uint256)", &[U256::from(extra)]).await;
             let payment = pay(&cast, Kind::Eoa, token, version).await;
             let case = format!("{version:?} {extra} gas more");
@@ -219,7 +226,12 @@ async fn a_tokens_name_is_shown_tame() {
             assert!(!message.contains(bad), "{message:?}");
         }
         // Under its own name it is a token like any other.
-        let own = cast.bench.payment(quittance_testkit::X402Version::V2).await.asset(token).domain(name.clone(), "2");
+        let own = cast
+            .bench
+            .payment(quittance_testkit::X402Version::V2)
+            .await
+            .asset(token)
+            .domain(name.clone(), "2");
         cast.bench.accepted(&cast.sign(Kind::Eoa, own).await, &name).await;
     }
 }

@@ -35,10 +35,8 @@ async fn an_allowed_factory_deploys_and_pays_in_one_transaction() {
         let Future { payment, create } = future(&cast, version).await;
         let wallet = payment.payer();
         let wrapped = payment.clone().erc6492(chain.wallet_factory, &create);
-        let (height, sent) = (
-            chain.client().block_number().await.unwrap(),
-            cast.bench.proxy.count("eth_sendRawTransaction"),
-        );
+        let (height, sent) =
+            (chain.client().block_number().await.unwrap(), cast.bench.proxy.count("eth_sendRawTransaction"));
         cast.bench.accepted(&wrapped, "undeployed").await;
         assert!(!chain.code(wallet).await.unwrap().is_empty());
         assert_eq!(chain.client().block_number().await.unwrap(), height + 1, "one transaction");
@@ -51,7 +49,9 @@ async fn an_allowed_factory_deploys_and_pays_in_one_transaction() {
         cast.bench.accepted(&bare, "deployed, bare").await;
         // Whoever the wrapper names: nobody is called any more.
         let strange = cast.bench.payment(version).await.wallet(wallet, dev_signer(OWNER)).sign();
-        cast.bench.accepted(&strange.erc6492(dev_address(8), &Bytes::new()), "deployed, strange wrapper").await;
+        cast.bench
+            .accepted(&strange.erc6492(dev_address(8), &Bytes::new()), "deployed, strange wrapper")
+            .await;
     }
 }
 
@@ -84,7 +84,11 @@ async fn every_shape_of_wrapper_has_its_answer() {
             ("no calldata, high s", erc6492(factory, &nothing, &twin).to_vec(), UNDEPLOYED),
             ("another factory", erc6492(dev_address(8), &create, &inner).to_vec(), NOT_ALLOWED),
             ("the token as factory", erc6492(cast.bench.chain.token, &create, &inner).to_vec(), NOT_ALLOWED),
-            ("Multicall3 as factory", erc6492(cast.bench.chain.multicall3, &create, &inner).to_vec(), NOT_ALLOWED),
+            (
+                "Multicall3 as factory",
+                erc6492(cast.bench.chain.multicall3, &create, &inner).to_vec(),
+                NOT_ALLOWED,
+            ),
             ("wrapped twice", erc6492(factory, &create, &good).to_vec(), UNDEPLOYED),
             ("the suffix alone", suffixed(&[]), UNDEPLOYED),
             ("a signature and the suffix", suffixed(&inner), UNDEPLOYED),

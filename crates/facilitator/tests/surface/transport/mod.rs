@@ -1,0 +1,8 @@
+//! HTTP itself: methods, paths, origins, keys, and callers who do not keep to it.
+
+mod connections;
+mod cors;
+mod keys;
+mod malformed;
+mod methods;
+mod slow;

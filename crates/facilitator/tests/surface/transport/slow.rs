@@ -1,0 +1,74 @@
+//! Callers who take their time.
+
+use crate::support::{
+    Endpoint,
+    offline::{Offline, payment},
+    raw::{Raw, post},
+    shape::No,
+};
+use quittance_testkit::X402Version;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A header that never ends is cut off, and nobody else waits for it.
+#[tokio::test]
+async fn a_slow_header_is_cut_off() {
+    let bench = Offline::start().await;
+    let mut dripping = Raw::connect(bench.client.base()).await;
+    let mut silent = Raw::connect(bench.client.base()).await;
+    let started = Instant::now();
+    dripping.send("POST /verify HTTP/1.1\r\n").await.unwrap();
+    // A byte now and then does not keep the door open.
+    for number in 0.. {
+        let alive = dripping.send(format!("x-{number}: y\r\n")).await.is_ok();
+        if !alive || started.elapsed() > Duration::from_secs(45) {
+            break;
+        }
+        assert_eq!(bench.client.get("/healthz").await.unwrap().status, 200);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(started.elapsed() < Duration::from_secs(45), "still open after {:?}", started.elapsed());
+    silent.closes_within(Duration::from_secs(20)).await;
+}
+
+/// A body that never ends is answered when the time for answers is over.
+#[tokio::test]
+async fn a_slow_body_is_given_up_on() {
+    let bench =
+        Offline::start_with(|config| config.wait_seconds(1).set("server.request_timeout_ms", json!(1200)))
+            .await;
+    let before = bench.asked();
+    let body = payment(X402Version::V2).body().to_string().into_bytes();
+    for endpoint in Endpoint::BOTH {
+        let started = Instant::now();
+        let whole = post(endpoint.path(), &body);
+        let mut raw = Raw::connect(bench.client.base()).await;
+        raw.send(&whole[..whole.len() - 1]).await.unwrap();
+        let answer = raw.answer().await.unwrap();
+        let (status, code) = (503, endpoint.unexpected());
+        No { status, code, network: "unknown:unknown", payer: None }.check(endpoint, &answer, "slow");
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        // Its last byte comes too late.
+        let _ = raw.send(&whole[whole.len() - 1..]).await;
+    }
+    assert_eq!(bench.asked(), before);
+    bench.nothing_reserved().await;
+}
+
+/// A caller who does not read its answers holds nobody up.
+#[tokio::test]
+async fn a_caller_who_does_not_read_holds_nobody_up() {
+    let bench = Offline::start().await;
+    let mut deaf = Raw::connect(bench.client.base()).await;
+    // Far more answers than fit into any buffer; the server stops reading at some point.
+    let request = b"GET /supported HTTP/1.1\r\nhost: q\r\n\r\n".repeat(1000);
+    for _ in 0..200 {
+        if tokio::time::timeout(Duration::from_millis(300), deaf.send(&request)).await.is_err() {
+            break;
+        }
+    }
+    for _ in 0..20 {
+        assert_eq!(bench.client.get("/healthz").await.unwrap().status, 200);
+    }
+}
