@@ -91,30 +91,42 @@ pub async fn head(pool: &RpcPool) -> Result<Head, RpcFault> {
     })
 }
 
-/// Receipts, in the order of `hashes`; `None` for a transaction that is in no block the node knows.
-///
-/// A node that answers one of them with an error leaves the whole reading without result: a receipt that was not read is
-/// not a receipt that is not there.
-pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<Option<Receipt>>, RpcFault> {
+/// What was learned about a receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiptRead {
+    /// The transaction is in a block.
+    Found(Receipt),
+    /// It is in no block this node knows.
+    Absent,
+    /// The node answered with an error, or with nonsense. Not the same as absent: nothing may be concluded from it.
+    Unread,
+}
+
+/// Receipts, in the order of `hashes`. One that cannot be read does not hide the others.
+pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<ReceiptRead>, RpcFault> {
     const METHOD: &str = "eth_getTransactionReceipt";
-    let mut receipts = Vec::with_capacity(hashes.len());
+    let mut answers: Vec<Option<Option<WireReceipt>>> = Vec::with_capacity(hashes.len());
     if let [hash] = hashes {
-        receipts.push(pool.read::<Option<WireReceipt>>(METHOD, json!([hash])).await?);
+        answers.push(Some(pool.read(METHOD, json!([hash])).await?));
     } else {
         for hashes in hashes.chunks(BATCH_MAX) {
             let params: Vec<Value> = hashes.iter().map(|hash| json!([hash])).collect();
-            for answer in pool.batch::<Option<WireReceipt>>(METHOD, &params).await? {
-                receipts.push(answer.ok_or(RpcFault::ErrorResponse { method: METHOD, code: 0 })?);
-            }
+            answers.extend(pool.batch(METHOD, &params).await?);
         }
     }
-    receipts
+    Ok(answers
         .into_iter()
         .zip(hashes)
-        .map(|(receipt, hash)| {
-            receipt.map(|receipt| read_receipt(receipt, *hash)).transpose().map(Option::flatten)
+        .map(|(answer, hash)| match answer {
+            None => ReceiptRead::Unread,
+            Some(None) => ReceiptRead::Absent,
+            Some(Some(receipt)) => match read_receipt(receipt, *hash) {
+                Ok(Some(receipt)) => ReceiptRead::Found(receipt),
+                Ok(None) => ReceiptRead::Absent,
+                Err(_) => ReceiptRead::Unread,
+            },
         })
-        .collect()
+        .collect())
 }
 
 /// The same question put to every endpoint: a lagging one says "none" for ever. The first receipt found counts; "none" only

@@ -61,16 +61,31 @@ impl AnswerLease {
 
     /// Records what is about to be said, before a byte of it leaves, and under its idempotency key if it has one. `None`:
     /// another caller has taken over, and this one must not answer.
+    ///
+    /// In a task of its own: a caller that hangs up must not leave the record half made and half taken back.
     pub(crate) async fn begin(
         self,
         says: LastAnswer,
-        keyed: Option<(&IdempotencyKey, &str)>,
+        keyed: Option<(IdempotencyKey, String)>,
     ) -> Result<Option<Delivery>, Fault> {
         if !self.is_held() {
             return Ok(None);
         }
-        let begun = self.facilitator.store.begin_answer(self.id, self.holder, says, ANSWERING, keyed).await?;
-        Ok(begun.then_some(Delivery { lease: self, says, can_be_fetched: keyed.is_some() }))
+        let tasks = self.facilitator.tasks.clone();
+        let recording = tasks.spawn(async move {
+            let mut delivery = Delivery { lease: self, says, can_be_fetched: keyed.is_some() };
+            let lease = &delivery.lease;
+            let keyed = keyed.as_ref().map(|(key, answer)| (key, answer.as_str()));
+            let store = &lease.facilitator.store;
+            // On an error it may be recorded or not. Dropping the delivery is right for both: under a key it stays as it
+            // is, without one it is taken back.
+            if store.begin_answer(lease.id, lease.holder, says, ANSWERING, keyed).await? {
+                return Ok(Some(delivery));
+            }
+            delivery.lease.held_since = None;
+            Ok(None)
+        });
+        recording.await.map_err(|_| Fault::Internal)?
     }
 
     fn end(&mut self, delivered: bool) {

@@ -1,6 +1,7 @@
 //! The command line. Results go to stdout, everything else to stderr.
 
 mod check;
+mod conformance;
 mod demo;
 mod payments;
 mod serve;
@@ -27,6 +28,8 @@ enum Command {
     Check(ConfigFile),
     /// Look at payments and act on stuck ones.
     Payments(payments::Payments),
+    /// Point the tables of the five rules and of ERC-6492 at any facilitator on a development chain.
+    Conformance(Box<conformance::Conformance>),
     /// No configuration needed: start a local chain and the facilitator on it, and make real payments.
     Demo {
         /// Exit when the payments are made: 0 if all went as expected, else 1.
@@ -40,7 +43,7 @@ impl Command {
     fn log_level(&self) -> &'static str {
         match self {
             Self::Demo { .. } => "warn",
-            Self::Payments(_) => "warn",
+            Self::Payments(_) | Self::Conformance(_) => "warn",
             _ => "info",
         }
     }
@@ -63,6 +66,7 @@ impl Cli {
                 Command::Serve(file) => serve::run(file.config.as_deref()).await,
                 Command::Payments(arguments) => payments::run(arguments).await,
                 Command::Check(file) => check::run(file.config.as_deref()).await,
+                Command::Conformance(arguments) => conformance::run(*arguments).await,
                 Command::Demo { once } => demo::run(once).await,
             }
         })

@@ -112,6 +112,11 @@ pub fn load(path: Option<&Path>) -> Result<Settings, ConfigError> {
     from_figment(&figment.merge(environment))
 }
 
+/// A secret that the command line refers to.
+pub(crate) fn secret(key: &str, reference: &str) -> Result<Secret, ConfigError> {
+    secret::resolve(key, reference)
+}
+
 /// Settings from TOML text above the defaults; no environment.
 pub fn parse(text: &str) -> Result<Settings, ConfigError> {
     from_figment(&Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(text)))

@@ -193,7 +193,7 @@ async fn say(
     echo: &Echo,
 ) -> Response<Body> {
     let text = said.body.to_string();
-    match lease.begin(said.says, key.map(|key| (key, text.as_str()))).await {
+    match lease.begin(said.says, key.map(|key| (key.clone(), text.clone()))).await {
         Ok(Some(delivery)) => {
             let mut response = json(Body::new(DeliveredBody::new(Bytes::from(text), delivery, outbox)));
             if let Some(code) = said.code {

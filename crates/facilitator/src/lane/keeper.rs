@@ -19,7 +19,7 @@ use alloy_primitives::{Address, B256};
 use quittance_evm::{
     send::{SendOutcome, send},
     sign::call_of,
-    watch::{self, Head, Receipt},
+    watch::{self, Head, Receipt, ReceiptRead},
 };
 use quittance_protocol::{
     settlement::{Event, Evidence, Status},
@@ -29,7 +29,7 @@ use quittance_store::model::{
     Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SettlementId, SlotId, SlotOutcome,
 };
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -166,9 +166,10 @@ impl<'a> Keeper<'a> {
         let mut moved = false;
         let mut lanes_seen = HashSet::new();
         let mut pool_lost = HashSet::new();
+        let mut failed = None;
         for slot in &work.slots {
             let lowest = lanes_seen.insert(slot.lane.address);
-            let views = self.views(slot, &receipts);
+            let Some(views) = self.views(slot, &receipts) else { continue };
             let chain = ChainView {
                 head,
                 mined_nonce: nonces.get(&slot.lane.address).map(|nonce| nonce.0),
@@ -181,7 +182,7 @@ impl<'a> Keeper<'a> {
                     .is_some_and(|seen| seen.elapsed() >= PAUSE_MAX),
             };
             if lowest && acting {
-                moved |= self.fill_hole(slot, &chain).await?;
+                moved |= one_by_one(self.fill_hole(slot, &chain).await, &mut failed)?;
             }
             for action in plan(slot, &views, &chain, lowest) {
                 if let (Action::Send(index), true) = (&action, acting) {
@@ -192,13 +193,16 @@ impl<'a> Keeper<'a> {
                     }
                     continue;
                 }
-                moved |= self.execute(slot, action, &chain, acting).await?;
+                moved |= one_by_one(self.execute(slot, action, &chain, acting).await, &mut failed)?;
             }
         }
         if acting {
             for payment in &work.orphans {
-                moved |= self.resolve(payment, Consumed::Foreign).await?;
+                moved |= one_by_one(self.resolve(payment, Consumed::Foreign).await, &mut failed)?;
             }
+        }
+        if let (Some(fault), false) = (failed, moved) {
+            return Err(fault);
         }
         if moved {
             self.service.announce();
@@ -294,39 +298,48 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    async fn receipts(&self, work: &OpenWork) -> Result<HashMap<B256, Receipt>, Fault> {
+    /// By hash; a hash that could not be read is missing.
+    async fn receipts(&self, work: &OpenWork) -> Result<HashMap<B256, Option<Receipt>>, Fault> {
         let hashes: Vec<B256> = work
             .slots
             .iter()
             .flat_map(|slot| slot.attempts.iter().map(|attempt| attempt.signed.hash))
             .collect();
-        let receipts = watch::receipts(&self.service.pool, &hashes).await?;
-        let mut known: HashMap<B256, Receipt> =
-            hashes.into_iter().zip(receipts).filter_map(|(hash, receipt)| Some((hash, receipt?))).collect();
+        let reads = watch::receipts(&self.service.pool, &hashes).await?;
+        let mut known = HashMap::with_capacity(hashes.len());
+        for (hash, read) in hashes.into_iter().zip(reads) {
+            match read {
+                ReceiptRead::Found(receipt) => known.insert(hash, Some(receipt)),
+                ReceiptRead::Absent => known.insert(hash, None),
+                ReceiptRead::Unread => None,
+            };
+        }
         if self.service.pool.len() > 1 {
-            for attempt in
-                lowest_slots(work).filter(|slot| self.is_doubtful(slot)).flat_map(|slot| &slot.attempts)
-            {
-                let hash = attempt.signed.hash;
-                if let Entry::Vacant(entry) = known.entry(hash)
-                    && let Some(receipt) = watch::receipt_anywhere(&self.service.pool, hash).await?
-                {
-                    entry.insert(receipt);
+            for slot in lowest_slots(work).filter(|slot| self.is_doubtful(slot)) {
+                for hash in slot.attempts.iter().map(|attempt| attempt.signed.hash) {
+                    if known.get(&hash) == Some(&None) {
+                        match watch::receipt_anywhere(&self.service.pool, hash).await {
+                            Ok(receipt) => known.insert(hash, receipt),
+                            // One endpoint did not answer: it may be the one that has it.
+                            Err(_) => known.remove(&hash),
+                        };
+                    }
                 }
             }
         }
         Ok(known)
     }
 
-    fn views(&self, slot: &OpenSlot, receipts: &HashMap<B256, Receipt>) -> Vec<AttemptView> {
+    /// `None`: a receipt of the slot could not be read, so nothing is known about it.
+    fn views(&self, slot: &OpenSlot, receipts: &HashMap<B256, Option<Receipt>>) -> Option<Vec<AttemptView>> {
         slot.attempts
             .iter()
             .map(|attempt| {
                 let hash = attempt.signed.hash;
                 let mark = self.service.sent.get(&hash);
                 let left_to_others = attempt.created_at + OTHERS_SEND_SECONDS > unix_now();
-                AttemptView {
-                    receipt: receipts.get(&hash).cloned(),
+                Some(AttemptView {
+                    receipt: receipts.get(&hash)?.clone(),
                     sent_ago: match mark {
                         Some(mark) => Some(mark.at.elapsed()),
                         None if left_to_others => Some(Duration::ZERO),
@@ -334,7 +347,7 @@ impl<'a> Keeper<'a> {
                     },
                     signed_ago: signed_ago(attempt),
                     underpriced: mark.is_some_and(|mark| mark.underpriced),
-                }
+                })
             })
             .collect()
     }
@@ -529,6 +542,17 @@ impl<'a> Keeper<'a> {
 
     fn lane(&self, address: Address) -> Option<&'a Lane> {
         self.service.lanes.iter().find(|lane| lane.address() == address)
+    }
+}
+
+/// A payment that the chain cannot be asked about must not hold up the others. The store they all share.
+fn one_by_one(moved: Result<bool, Fault>, failed: &mut Option<Fault>) -> Result<bool, Fault> {
+    match moved {
+        Err(fault @ Fault::Rpc(_)) => {
+            *failed = Some(fault);
+            Ok(false)
+        }
+        other => other,
     }
 }
 

@@ -10,9 +10,10 @@ use quittance_protocol::{
     settlement::{Event, Evidence, NewPayment},
 };
 
-/// How far back the log of a used authorization is looked for, in blocks, and in how many blocks a question.
+/// How far back the log of a used authorization is looked for, in blocks.
 const LOOK_BACK_BLOCKS: u64 = 20_000;
-const WINDOW_BLOCKS: u64 = 2_000;
+/// In how many blocks a question; nodes differ in what they allow, so a refused question is asked again in a smaller one.
+const WINDOWS_BLOCKS: [u64; 3] = [2_000, 500, 100];
 
 /// What became of an authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,8 +119,7 @@ async fn used_or_canceled(
         if head.saturating_sub(block).saturating_add(1) < service.confirmations {
             return Ok(Verdict::Unknown);
         }
-        let Some(receipt) = watch::receipts(&service.pool, &[hash]).await?.into_iter().flatten().next()
-        else {
+        let Some(receipt) = watch::receipt_anywhere(&service.pool, hash).await? else {
             return Ok(Verdict::Unknown);
         };
         if ours.contains(&hash) {
@@ -166,17 +166,23 @@ async fn find(
     let key = &terms.key;
     let topics = [Some(topic), Some(key.authorizer.into_word()), Some(key.auth_nonce.0)];
     let oldest = head.saturating_sub(LOOK_BACK_BLOCKS);
+    let mut windows = WINDOWS_BLOCKS.into_iter();
+    let mut window = windows.next().unwrap_or(1);
     let mut to = head;
     loop {
-        let from = to.saturating_sub(WINDOW_BLOCKS - 1).max(oldest);
-        let logs = watch::logs(&service.pool, key.verifying_contract, &topics, from, to).await?;
-        if let Some(found) = logs.iter().rev().find_map(position) {
-            return Ok(Some(found));
+        let from = to.saturating_sub(window - 1).max(oldest);
+        match watch::logs(&service.pool, key.verifying_contract, &topics, from, to).await {
+            Ok(logs) => {
+                if let Some(found) = logs.iter().rev().find_map(position) {
+                    return Ok(Some(found));
+                }
+                if from <= oldest {
+                    return Ok(None);
+                }
+                to = from - 1;
+            }
+            Err(fault) => window = windows.next().ok_or(fault)?,
         }
-        if from <= oldest {
-            return Ok(None);
-        }
-        to = from - 1;
     }
 }
 
