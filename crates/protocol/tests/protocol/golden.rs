@@ -1,7 +1,7 @@
 //! Values computed elsewhere (spec/x402.md §8, viem 2).
 
 use crate::support::{eip712, sig};
-use alloy_primitives::{Address, B256, Bytes, U256, address, b256, bytes, hex};
+use alloy_primitives::{Address, B256, Bytes, U256, address, b256, bytes};
 use quittance_protocol::{
     payment::{Authorization, Requirement},
     scheme::exact_eip3009::{
@@ -108,15 +108,27 @@ fn either_form_of_v_is_one_signature() {
 }
 
 #[test]
-fn signature_debug_shows_no_bytes() {
-    use quittance_protocol::signature::Signature;
+fn signature_debug_shows_the_shape_and_no_bytes() {
+    use quittance_protocol::signature::{Shape, Signature};
     let wrapper = sig::wrapper(PAYER, b"calldata", &LOW);
-    for bytes in [LOW, Bytes::from(wrapper), bytes!("1234")] {
+    let malformed = sig::SUFFIX.to_vec();
+    for (bytes, shape) in [
+        (LOW, "ecdsa"),
+        (Bytes::from(wrapper.clone()), "erc6492"),
+        (Bytes::from(malformed), "malformed erc6492"),
+        (bytes!("1234"), "opaque"),
+    ] {
         let signature = Signature::parse(bytes.clone());
-        let shown = format!("{signature:?} {:?}", signature.shape());
-        assert!(!shown.contains(&hex::encode(&bytes[..bytes.len().min(8)])), "{shown}");
-        assert!(!shown.contains("697475f4"), "{shown}");
+        assert_eq!(format!("{:?}", signature.shape()), shape);
+        assert_eq!(format!("{signature:?}"), format!("Signature({shape}, {} bytes)", bytes.len()));
     }
+    let parts = Ecdsa::from_bytes(&LOW).expect("65 bytes");
+    assert_eq!(format!("{parts:?}"), "Ecdsa { v: 27, .. }");
+    let Shape::Erc6492(wrapper) = Signature::parse(wrapper.into()).shape().clone() else {
+        panic!("a wrapper")
+    };
+    let factory = PAYER.to_string().to_lowercase();
+    assert_eq!(format!("{wrapper:?}"), format!("Erc6492 {{ factory: {factory}, .. }}"));
 }
 
 #[test]
