@@ -792,6 +792,145 @@ describe("IdentityRegistry", () => {
   });
 });
 
+describe("RegistryLens", () => {
+  const lens = artifact("RegistryLens");
+  const registry = { abi: artifact("IdentityRegistry").abi, address: "0x8004A169FB4a3325136EB29fA0ceB6D2e539a432" };
+  const URI_CUT = 16_384 + 64;
+  const [input] = lens.abi.find((item) => item.type === "constructor").inputs;
+  // What the constructor returns is in no ABI.
+  const READ = [
+    { name: "asked", type: "bool" },
+    { name: "success", type: "bool" },
+    { name: "size", type: "uint256" },
+    { name: "data", type: "bytes" },
+  ];
+  const answerType = {
+    type: "tuple",
+    components: [
+      { name: "chainId", type: "uint256" },
+      { name: "registryCodeSize", type: "uint256" },
+      { name: "agentWallet", type: "tuple", components: READ },
+      { name: "owner", type: "tuple", components: READ },
+      { name: "tokenURI", type: "tuple", components: READ },
+      { name: "walletCodeSize", type: "uint256" },
+      { name: "walletCodePrefix", type: "bytes" },
+      { name: "erc1271", type: "tuple", components: READ },
+    ],
+  };
+  const unasked = { asked: false, success: false, size: 0n, data: "0x" };
+  const oneWord = (address) => ({ asked: true, success: true, size: 32n, data: padHex(address.toLowerCase(), { size: 32 }) });
+
+  const look = async (agentId, { to = registry.address, wallet = zeroAddress, digest = word(0n), signature = "0x", gas = 24_000_000n } = {}) => {
+    const question = { registry: to, agentId, wallet, digest, signature };
+    const data = concatHex([lens.bytecode, encodeAbiParameters([input], [question])]);
+    const { hash } = await chain.getBlock();
+    const params = [{ data, gas: toHex(gas) }, { blockHash: hash, requireCanonical: true }];
+    const out = await chain.request({ method: "eth_call", params });
+    assert.ok(size(out) < 24_576);
+    return decodeAbiParameters([answerType], out)[0];
+  };
+  const register = async (uri) => {
+    const receipt = await send(registry, "register", [uri], { gas: 25_000_000n });
+    const logs = parseEventLogs({ abi: registry.abi, logs: receipt.logs });
+    return logs.find((l) => l.eventName === "Registered").args.agentId;
+  };
+  /** Puts a wallet into the registry's storage, where `setAgentWallet` would want its consent. */
+  const putWallet = async (id, wallet) => {
+    const inner = keccak256(concatHex([word(id), word(0xa040f782729de4970518741823ec1276cbcd41a0c7493f62d173341566a04e01n)]));
+    const index = keccak256(concatHex([stringToHex("agentWallet"), inner]));
+    await chain.setStorageAt({ address: registry.address, index, value: concatHex([wallet.toLowerCase(), padHex("0x28", { size: 12 })]) });
+  };
+
+  before(() => chain.setCode({ address: registry.address, bytecode: artifact("IdentityRegistry").deployedBytecode }));
+
+  test("reads an agent at a block hash", async () => {
+    const id = await register("https://agent.example/1.json");
+    const answer = await look(id);
+    assert.equal(answer.chainId, BigInt(foundry.id));
+    assert.equal(answer.registryCodeSize, BigInt(size(await chain.getCode(registry))));
+    assert.deepEqual(answer.agentWallet, oneWord(lane.address));
+    assert.deepEqual(answer.owner, oneWord(lane.address));
+    assert.equal(answer.tokenURI.data, encodeAbiParameters([{ type: "string" }], ["https://agent.example/1.json"]));
+    assert.deepEqual([answer.walletCodeSize, answer.walletCodePrefix], [0n, "0x"]);
+    assert.deepEqual(answer.erc1271, unasked);
+  });
+
+  test("hands on what unknown agents and addresses without code answer", async () => {
+    const unknown = await look(12345n);
+    assert.deepEqual(unknown.agentWallet, oneWord(zeroAddress));
+    assert.deepEqual([unknown.owner.asked, unknown.owner.success], [true, false]);
+    assert.deepEqual([unknown.tokenURI.asked, unknown.tokenURI.success], [true, false]);
+    const nobody = await look(0n, { to: someone().address });
+    assert.equal(nobody.registryCodeSize, 0n);
+    for (const read of [nobody.agentWallet, nobody.owner, nobody.tokenURI]) {
+      assert.deepEqual(read, { asked: true, success: true, size: 0n, data: "0x" });
+    }
+  });
+
+  test("cuts a long URI and says so", async () => {
+    const uri = `data:application/json,${"x".repeat(20_000)}`;
+    const id = await register(uri);
+    const { tokenURI } = await look(id);
+    const whole = encodeAbiParameters([{ type: "string" }], [uri]);
+    assert.deepEqual([tokenURI.success, tokenURI.size], [true, BigInt(size(whole))]);
+    assert.equal(tokenURI.data, slice(whole, 0, URI_CUT));
+  });
+
+  test("asks the wallet in question, if it is the agent's and has code", async () => {
+    const key = someone();
+    const digest = randomWord();
+    const signature = await key.sign({ hash: digest });
+    const id = await register("https://agent.example/2.json");
+    const wallet = (await deploy("Wallet1271", [key.address])).address;
+    await putWallet(id, wallet);
+    const asked = await look(id, { wallet, digest, signature });
+    assert.deepEqual(asked.erc1271, { asked: true, success: true, size: 32n, data: padHex(MAGIC, { size: 32, dir: "right" }) });
+    assert.equal(asked.walletCodePrefix, slice(await chain.getCode({ address: wallet }), 0, 23));
+    assert.deepEqual((await look(id, { wallet: someone().address, digest, signature })).erc1271, unasked);
+    assert.deepEqual((await look(id, { digest, signature })).erc1271, unasked);
+    const wrong = await look(id, { wallet, digest: randomWord(), signature });
+    assert.equal(wrong.erc1271.data, padHex("0xffffffff", { size: 32, dir: "right" }));
+
+    const delegated = someone();
+    await chain.setCode({ address: delegated.address, bytecode: concatHex(["0xef0100", wallet]) });
+    await putWallet(id, delegated.address);
+    const designator = await look(id);
+    assert.deepEqual([designator.walletCodeSize, designator.walletCodePrefix], [23n, concatHex(["0xef0100", wallet])]);
+  });
+
+  test("survives wallets and registries that burn gas or return too much", async () => {
+    const id = await register("https://agent.example/3.json");
+    for (const [name, success, bytes] of [
+      ["Wallet1271ReturnBomb", true, 1_000_000n],
+      ["Wallet1271GasBurner", false, 0n],
+      ["Wallet1271Reverting", false, undefined],
+      ["Wallet1271Short", true, 4n],
+    ]) {
+      const wallet = (await deploy(name)).address;
+      await putWallet(id, wallet);
+      const { erc1271 } = await look(id, { wallet, signature: "0x01" });
+      assert.deepEqual([erc1271.asked, erc1271.success], [true, success], name);
+      if (bytes !== undefined) assert.equal(erc1271.size, bytes, name);
+      assert.ok(size(erc1271.data) <= 64, name);
+    }
+    // RETURN of 100,000 zeros to every question; and a JUMP to itself.
+    const bomb = someone().address;
+    await chain.setCode({ address: bomb, bytecode: "0x620186a06000f3" });
+    const bombed = await look(id, { to: bomb });
+    for (const read of [bombed.agentWallet, bombed.owner, bombed.tokenURI]) assert.equal(read.size, 100_000n);
+    const burner = someone().address;
+    await chain.setCode({ address: burner, bytecode: "0x5b600056" });
+    const burnt = await look(id, { to: burner });
+    for (const read of [burnt.agentWallet, burnt.owner, burnt.tokenURI]) {
+      assert.deepEqual([read.asked, read.success, read.size], [true, false, 0n]);
+    }
+  });
+
+  test("gives no answer at all on too little gas", async () => {
+    await assert.rejects(look(0n, { gas: 10_000_000n }));
+  });
+});
+
 describe("Multicall3", () => {
   const multicall = { abi: artifact("Multicall3").abi, address: MULTICALL3 };
   const as = (functionName, args = []) => chain.simulateContract({ ...multicall, functionName, args }).then((r) => r.result);
