@@ -1,10 +1,12 @@
-//! Handing out an outcome once: the lease one caller holds on a payment's answer, and how it ends.
+//! Handing out an outcome once: the lease one caller holds on a payment's answer, how it ends, and what else depends on
+//! whether an answer arrived.
 //!
 //! What is said is recorded before it is written, and taken back when the caller was gone, so that the next call gets it.
 //! If the process dies in between, it counts as said, and the lease lapses in database time.
 
 use crate::{facilitator::Facilitator, fault::Fault, metrics};
-use quittance_store::model::{HolderId, IdempotencyKey, LastAnswer, SettlementId};
+use quittance_protocol::settlement::{Event, Evidence};
+use quittance_store::model::{HolderId, IdempotencyKey, LastAnswer, Payment, SettlementId};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -126,9 +128,8 @@ impl Drop for Delivery {
     }
 }
 
-impl Delivery {
-    /// The bytes reached the socket of a caller that is still there.
-    fn arrived(mut self) {
+impl Arrival for Delivery {
+    fn arrived(mut self: Box<Self>) {
         metrics::delivered(match self.says {
             LastAnswer::Success => "success",
             LastAnswer::Pending => "pending",
@@ -136,41 +137,99 @@ impl Delivery {
         self.lease.end(true);
     }
 
-    /// The caller was gone.
-    fn lost(self) {
+    fn lost(self: Box<Self>) {
         metrics::delivered("lost");
     }
 }
 
+/// A reservation whose caller is about to be told `isValid: true`. Dropped before that arrived, it is given up: a caller that
+/// lost its connection must be able to ask again.
+pub(crate) struct Promise {
+    facilitator: Arc<Facilitator>,
+    payment: Payment,
+    told: bool,
+}
+
+impl fmt::Debug for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Promise").field("id", &self.payment.id).finish_non_exhaustive()
+    }
+}
+
+impl Promise {
+    pub(crate) fn new(facilitator: &Arc<Facilitator>, payment: Payment) -> Self {
+        Self { facilitator: facilitator.clone(), payment, told: false }
+    }
+
+    pub(crate) fn payment(&self) -> &Payment {
+        &self.payment
+    }
+}
+
+impl Arrival for Promise {
+    fn arrived(mut self: Box<Self>) {
+        self.told = true;
+    }
+
+    fn lost(self: Box<Self>) {
+        metrics::delivered("lost");
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if self.told {
+            return;
+        }
+        let (facilitator, id, version) = (self.facilitator.clone(), self.payment.id, self.payment.version);
+        self.facilitator.tasks.spawn(async move {
+            let evidence =
+                Evidence { message: Some("the caller of /verify was gone".into()), ..Evidence::default() };
+            // By version: a settle that came in between keeps what it has taken.
+            if let Err(fault) = facilitator.store.transition(id, version, Event::Refused, &evidence).await {
+                tracing::warn!(settlement_id = %id, %fault, "a reservation nobody was told of could not be given up");
+            }
+        });
+    }
+}
+
+/// Something that depends on whether an answer reached its caller. Dropped undecided, it counts as lost.
+pub(crate) trait Arrival: fmt::Debug + Send {
+    /// The bytes reached the socket of a caller that is still there.
+    fn arrived(self: Box<Self>);
+    /// The caller was gone.
+    fn lost(self: Box<Self>);
+}
+
 /// Answers handed to one connection and not yet flushed to its socket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outbox(Arc<Mutex<Vec<Delivery>>>);
+pub(crate) struct Outbox(Arc<Mutex<Vec<Box<dyn Arrival>>>>);
 
 impl Outbox {
     /// The connection took the answer's bytes into its buffer.
-    pub(crate) fn push(&self, delivery: Delivery) {
-        self.lock().push(delivery);
+    pub(crate) fn push(&self, arrival: Box<dyn Arrival>) {
+        self.lock().push(arrival);
     }
 
     /// Everything buffered was written.
     pub(crate) fn flushed(&self) {
-        for delivery in self.lock().drain(..) {
-            delivery.arrived();
-        }
+        self.take().into_iter().for_each(Arrival::arrived);
     }
 
     /// The connection ended, or the caller had closed it: whatever was not flushed was not said.
     pub(crate) fn lost(&self) {
-        for delivery in self.lock().drain(..) {
-            delivery.lost();
-        }
+        self.take().into_iter().for_each(Arrival::lost);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Delivery>> {
+    fn take(&self) -> Vec<Box<dyn Arrival>> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Arrival>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

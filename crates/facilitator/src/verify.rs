@@ -1,6 +1,8 @@
 //! `/verify`: parsed request → facts in one round trip → rules → pending set → answer.
 
-use crate::{clock, facilitator::Facilitator, fault::Fault, metrics, network::NetworkService};
+use crate::{
+    answer::Promise, clock, facilitator::Facilitator, fault::Fault, metrics, network::NetworkService,
+};
 use quittance_evm::lens;
 use quittance_protocol::{
     code::Code,
@@ -19,9 +21,9 @@ const FINALITY_SECONDS: u64 = 300;
 
 /// Answer of `/verify`: the inner result is the verdict, the outer one our outage.
 pub(crate) async fn verify(
-    facilitator: &Facilitator,
+    facilitator: &Arc<Facilitator>,
     request: &Request,
-) -> Result<Result<Option<Payment>, Refusal>, Fault> {
+) -> Result<Result<Option<Promise>, Refusal>, Fault> {
     let now = clock::now();
     let margin = service_of(facilitator, request)?.policy.validity_margin_seconds;
     let (verified, _) = match judge(facilitator, request, margin, now).await? {
@@ -34,7 +36,7 @@ pub(crate) async fn verify(
         return Ok(if held { Err(already_pending()) } else { Ok(None) });
     }
     match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
-        Reserve::Fresh(payment) => Ok(Ok(Some(payment))),
+        Reserve::Fresh(payment) => Ok(Ok(Some(Promise::new(facilitator, payment)))),
         Reserve::Same(_) | Reserve::Other(_) => Ok(Err(already_pending())),
     }
 }

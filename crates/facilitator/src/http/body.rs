@@ -1,7 +1,7 @@
 //! The request's body, and the answer's body that knows whether it was written.
 
 use super::shape::TransportFault;
-use crate::answer::{Delivery, Outbox};
+use crate::answer::{Arrival, Outbox};
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, header},
@@ -46,13 +46,13 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// One chunk, and the delivery that begins when the connection takes it.
 pub(crate) struct DeliveredBody {
     bytes: Option<Bytes>,
-    delivery: Option<Delivery>,
+    arrival: Option<Box<dyn Arrival>>,
     outbox: Outbox,
 }
 
 impl DeliveredBody {
-    pub(crate) fn new(bytes: Bytes, delivery: Delivery, outbox: Outbox) -> Self {
-        Self { bytes: Some(bytes), delivery: Some(delivery), outbox }
+    pub(crate) fn new(bytes: Bytes, arrival: Box<dyn Arrival>, outbox: Outbox) -> Self {
+        Self { bytes: Some(bytes), arrival: Some(arrival), outbox }
     }
 }
 
@@ -65,8 +65,8 @@ impl http_body::Body for DeliveredBody {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        if let Some(delivery) = self.delivery.take() {
-            self.outbox.push(delivery);
+        if let Some(arrival) = self.arrival.take() {
+            self.outbox.push(arrival);
         }
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

@@ -14,11 +14,10 @@ use crate::{
     verify::{self, service_of},
 };
 use axum::{
-    Extension, Json,
-    body::{Body, Bytes},
+    Extension,
+    body::Body,
     extract::State,
     http::{HeaderValue, Request, Response, StatusCode, header},
-    response::IntoResponse,
 };
 use quittance_protocol::{
     code::Code,
@@ -29,15 +28,19 @@ use quittance_store::model::{IdempotencyKey, LastAnswer, Payment};
 use serde_json::Value;
 use tokio::time::Instant;
 
-pub(super) async fn verify(State(app): State<App>, request: Request<Body>) -> Response<Body> {
+pub(super) async fn verify(
+    State(app): State<App>,
+    Extension(outbox): Extension<Outbox>,
+    request: Request<Body>,
+) -> Response<Body> {
     let mut echo = Echo::default();
-    match tokio::time::timeout(app.request_timeout, verify_within(&app, request, &mut echo)).await {
+    match tokio::time::timeout(app.request_timeout, verify_within(&app, outbox, request, &mut echo)).await {
         Ok(response) => response,
         Err(_) => guard::fault(&Fault::Timeout, Endpoint::Verify, &echo),
     }
 }
 
-async fn verify_within(app: &App, request: Request<Body>, echo: &mut Echo) -> Response<Body> {
+async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: &mut Echo) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let body = match read_json(&parts.headers, body, app.body_bytes_max).await {
         Ok(body) => body,
@@ -48,8 +51,17 @@ async fn verify_within(app: &App, request: Request<Body>, echo: &mut Echo) -> Re
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    match verify::verify(&app.facilitator, &request).await {
-        Ok(Ok(reserved)) => Json(shape::valid(echo, reserved.as_ref())).into_response(),
+    // In a task of its own, so that a caller that hangs up leaves no reservation half made.
+    let verifying = {
+        let facilitator = app.facilitator.clone();
+        facilitator.tasks.clone().spawn(async move { verify::verify(&facilitator, &request).await })
+    };
+    match verifying.await.unwrap_or(Err(Fault::Internal)) {
+        Ok(Ok(Some(promise))) => {
+            let text = shape::valid(echo, Some(promise.payment())).to_string();
+            json(Body::new(DeliveredBody::new(text.into(), Box::new(promise), outbox)))
+        }
+        Ok(Ok(None)) => json(Body::from(shape::valid(echo, None).to_string())),
         Ok(Err(refusal)) => refused(Endpoint::Verify, &refusal, echo),
         Err(fault) => guard::fault(&fault, Endpoint::Verify, echo),
     }
@@ -195,7 +207,7 @@ async fn say(
     let text = said.body.to_string();
     match lease.begin(said.says, key.map(|key| (key.clone(), text.clone()))).await {
         Ok(Some(delivery)) => {
-            let mut response = json(Body::new(DeliveredBody::new(Bytes::from(text), delivery, outbox)));
+            let mut response = json(Body::new(DeliveredBody::new(text.into(), Box::new(delivery), outbox)));
             if let Some(code) = said.code {
                 response.extensions_mut().insert(shape::Said(code));
             }
