@@ -104,13 +104,18 @@ pub(super) fn describe(error: &figment::Error) -> String {
         }
         Kind::MissingField(field) => format!("missing key {field:?}"),
         Kind::InvalidType(_, expected) => format!("must be {expected}"),
-        Kind::Message(message) => message.clone(),
+        Kind::Message(message) => without_source(message),
         _ => "cannot be read".to_owned(),
     };
     match error.path.join(".") {
         path if path.is_empty() => what,
         path => format!("{path}: {what}"),
     }
+}
+
+/// The TOML reader shows the line it stumbled over, and that line can hold a key.
+fn without_source(message: &str) -> String {
+    message.lines().filter(|line| !line.contains(" |")).collect::<Vec<_>>().join(", ")
 }
 
 impl File {
@@ -143,6 +148,20 @@ impl File {
             return Err(ConfigError::value(
                 "policy.gas_per_settlement_max",
                 "must be at least 100000, or no transfer would fit",
+            ));
+        }
+        const GAS_OF_A_BLOCK: u64 = 30_000_000;
+        if self.policy.gas_per_settlement_max > GAS_OF_A_BLOCK {
+            return Err(ConfigError::value(
+                "policy.gas_per_settlement_max",
+                "must be at most 30000000: no node simulates with more",
+            ));
+        }
+        let lifetime = self.policy.authorization_lifetime_seconds_max;
+        if lifetime != 0 && lifetime <= self.policy.validity_margin_seconds {
+            return Err(ConfigError::value(
+                "policy.authorization_lifetime_seconds_max",
+                "must be more than policy.validity_margin_seconds, or every payment would be refused",
             ));
         }
         let fee_max = self.policy.fee_per_settlement_wei_max;
@@ -183,8 +202,9 @@ impl Server {
             .cors_origins
             .iter()
             .map(|origin| {
-                let bare =
-                    url::Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
+                // A wildcard would be taken for a host and match nothing.
+                let bare = !origin.contains('*')
+                    && url::Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
                 match origin.parse() {
                     Ok(value) if bare => Ok(value),
                     _ => Err(ConfigError::value(

@@ -44,10 +44,10 @@ pub(super) fn resolve_or_literal(key: &str, value: &str) -> Result<Secret, Confi
 fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {
     let value = if let Some(name) = reference.strip_prefix("env:") {
         environment(name)
-            .ok_or_else(|| ConfigError::value(key, format!("environment variable {name} is not set")))?
+            .ok_or_else(|| ConfigError::value(key, format!("environment variable {} is not set", shown(name))))?
     } else if let Some(path) = reference.strip_prefix("file:") {
         std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::value(key, format!("file {path}: {}", error.kind())))?
+            .map_err(|error| ConfigError::value(key, format!("file {}: {}", shown(path), error.kind())))?
     } else {
         return Ok(None);
     };
@@ -55,6 +55,13 @@ fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {
         "" => Err(ConfigError::value(key, "the value it points to is empty")),
         value => Ok(Some(Secret::new(value))),
     }
+}
+
+/// A name or path as an error may repeat it: what looks like a key was one, put behind the prefix by mistake.
+fn shown(reference: &str) -> &str {
+    const HEX_DIGITS_MAX: usize = 40;
+    let hex = reference.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max().unwrap_or(0);
+    if hex > HEX_DIGITS_MAX { "(not shown: it looks like a key)" } else { reference }
 }
 
 #[allow(clippy::disallowed_methods)] // the one place that reads the environment
