@@ -5,6 +5,7 @@
 
 mod support;
 
+mod config;
 mod faults;
 mod input;
 mod rules;

@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+pub(crate) mod cli;
 pub(crate) mod offline;
 pub(crate) mod online;
 pub(crate) mod raw;

@@ -1,0 +1,130 @@
+//! `quittance check`: a table of what would keep the server from taking payments, and exit 0 or 1.
+
+use crate::support::{cli::Cli, online::Online};
+use alloy_primitives::{Address, U256};
+use quittance_testkit::{Anvil, dev_accounts::dev_key, dev_address, harness::free_port};
+
+struct Table {
+    cli: Cli,
+    rpc: Vec<String>,
+    factories: Vec<Address>,
+    id: u64,
+    top: String,
+}
+
+impl Table {
+    fn new(rpc: impl Into<String>) -> Self {
+        let cli = Cli::new().env("SIGNER_5", dev_key(5)).env("SIGNER_6", dev_key(6));
+        Self { cli, rpc: vec![rpc.into()], factories: Vec::new(), id: 84532, top: String::new() }
+    }
+
+    /// Runs it; exit code, and the lines with their marks.
+    async fn run(self) -> (Option<i32>, Vec<String>) {
+        let toml = format!(
+            "{}\n[[networks]]\nid = \"eip155:{}\"\nrpc_urls = {:?}\nsigners = [\"env:SIGNER_5\", \"env:SIGNER_6\"]\nwallet_factories = {:?}\n",
+            self.top,
+            self.id,
+            self.rpc,
+            self.factories.iter().map(Address::to_string).collect::<Vec<_>>()
+        );
+        let ended = self.cli.file("quittance.toml", toml).run(&["check"]).await;
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        (ended.code, ended.stdout.lines().map(str::to_owned).collect())
+    }
+}
+
+fn line<'a>(lines: &'a [String], words: &[&str]) -> &'a str {
+    let mut fitting = lines.iter().filter(|line| words.iter().all(|word| line.contains(word)));
+    let found = fitting.next().unwrap_or_else(|| panic!("no line with {words:?} in {lines:#?}"));
+    assert!(fitting.next().is_none(), "two lines with {words:?} in {lines:#?}");
+    found
+}
+
+fn failed(lines: &[String]) -> Vec<&String> {
+    lines.iter().filter(|line| line.starts_with("FAIL")).collect()
+}
+
+#[tokio::test]
+async fn all_is_well() {
+    let bench = Online::start().await;
+    let mut table = Table::new(bench.proxy.url());
+    table.factories.push(bench.chain.wallet_factory);
+    let (code, lines) = table.run().await;
+    assert_eq!(code, Some(0), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.starts_with("ok")), "{lines:#?}");
+    line(&lines, &["store"]);
+    line(&lines, &["rpc_urls[0]", "84532"]);
+    line(&lines, &["factory", &bench.chain.wallet_factory.to_string()]);
+    line(&lines, &["Multicall3"]);
+    for index in [5, 6] {
+        line(&lines, &["signer", &dev_address(index).to_string(), "10000"]);
+    }
+    // Looking sends nothing.
+    assert_eq!(bench.proxy.count("eth_sendRawTransaction"), 0);
+}
+
+#[tokio::test]
+async fn each_fault_has_its_line() {
+    let bench = Online::start().await;
+    let empty = dev_address(6);
+    bench.anvil.set_balance(empty, U256::ZERO).await.unwrap();
+    let (code, lines) = Table::new(bench.proxy.url()).run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &["signer", &empty.to_string()]).starts_with("FAIL"));
+    bench.anvil.set_balance(empty, U256::from(1)).await.unwrap();
+
+    let mut table = Table::new(bench.proxy.url());
+    table.factories.extend([bench.chain.wallet_factory, Address::repeat_byte(7)]);
+    let (code, lines) = table.run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &[&Address::repeat_byte(7).to_string()]).starts_with("FAIL"));
+
+    // A dead endpoint behind a live one is found too.
+    let mut table = Table::new(bench.proxy.url());
+    table.rpc.push(format!("http://127.0.0.1:{}/SECRETKEYMARKER", free_port().unwrap()));
+    let (code, lines) = table.run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &["rpc_urls[1]"]).starts_with("FAIL"));
+    assert!(line(&lines, &["rpc_urls[0]"]).starts_with("ok"));
+
+    let other = Anvil::builder().chain_id(10).spawn().await.unwrap();
+    let mut table = Table::new(bench.proxy.url());
+    table.rpc.push(other.url());
+    let (code, lines) = table.run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    let wrong = line(&lines, &["rpc_urls[1]"]);
+    assert!(wrong.starts_with("FAIL") && wrong.contains("10") && wrong.contains("84532"), "{wrong}");
+
+    let mut table = Table::new(bench.proxy.url());
+    table.top = "store.url = \"postgres://quittance:SECRETKEYMARKER@127.0.0.1:1/quittance\"".to_owned();
+    let (code, lines) = table.run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &["store"]).starts_with("FAIL"));
+}
+
+#[tokio::test]
+async fn with_nothing_there_every_line_says_so() {
+    let (code, lines) = Table::new("http://127.0.0.1:1/SECRETKEYMARKER").run().await;
+    assert_eq!(code, Some(1), "{lines:#?}");
+    assert!(line(&lines, &["store"]).starts_with("ok"));
+    for index in [5, 6] {
+        assert!(line(&lines, &["signer", &dev_address(index).to_string()]).starts_with("FAIL"));
+    }
+    assert!(line(&lines, &["rpc_urls[0]"]).starts_with("FAIL"));
+    assert_eq!(failed(&lines).len(), lines.len() - 1, "{lines:#?}");
+}
+
+/// Beside a running server. The embedded store is one process's; everything else can be looked at.
+#[tokio::test]
+async fn a_running_server_can_be_checked() {
+    let bench = Online::start().await;
+    let toml = std::fs::read_to_string(bench.server.dir().join("quittance.toml")).unwrap();
+    let store = format!("sqlite://{}", bench.server.dir().join("quittance.db").display());
+    let toml = toml.replace("sqlite://quittance.db", &store);
+    let ended = Cli::with_file(&toml).env("DEV_SIGNER_0", dev_key(0)).run(&["check"]).await;
+    let lines: Vec<String> = ended.stdout.lines().map(str::to_owned).collect();
+    assert_eq!((ended.code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &["store", "another process"]).starts_with("FAIL"));
+    let payment = bench.payment(quittance_testkit::X402Version::V2).await.sign();
+    bench.accepted(&payment, "after it was checked").await;
+}
