@@ -43,8 +43,9 @@ pub(super) fn resolve_or_literal(key: &str, value: &str) -> Result<Secret, Confi
 
 fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {
     let value = if let Some(name) = reference.strip_prefix("env:") {
-        environment(name)
-            .ok_or_else(|| ConfigError::value(key, format!("environment variable {} is not set", shown(name))))?
+        environment(name).ok_or_else(|| {
+            ConfigError::value(key, format!("environment variable {} is not set", shown(name)))
+        })?
     } else if let Some(path) = reference.strip_prefix("file:") {
         std::fs::read_to_string(path)
             .map_err(|error| ConfigError::value(key, format!("file {}: {}", shown(path), error.kind())))?
