@@ -5,6 +5,7 @@
 pub mod fees;
 pub mod lens;
 pub mod pool;
+pub mod registry;
 pub mod send;
 pub mod sign;
 pub mod watch;

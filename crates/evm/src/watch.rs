@@ -82,7 +82,12 @@ pub async fn chain_id(pool: &RpcPool) -> Result<u64, RpcFault> {
 
 /// The latest block.
 pub async fn head(pool: &RpcPool) -> Result<Head, RpcFault> {
-    let head: WireHead = pool.read("eth_getBlockByNumber", json!(["latest", false])).await?;
+    head_at(pool, json!("latest")).await
+}
+
+/// The block of a number or tag.
+pub(crate) async fn head_at(pool: &RpcPool, at: Value) -> Result<Head, RpcFault> {
+    let head: WireHead = pool.read("eth_getBlockByNumber", json!([at, false])).await?;
     Ok(Head {
         number: head.number.to(),
         hash: head.hash,
