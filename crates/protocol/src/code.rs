@@ -12,7 +12,7 @@ macro_rules! codes {
             /// Every code.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The string on the wire.
+            /// Its name: in the store, in metrics, and on the wire unless [`Self::wire`] says otherwise.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -91,6 +91,22 @@ codes! {
     UnexpectedVerifyError = "unexpected_verify_error",
     /// `/settle` could not decide: our outage, not the payment's fault.
     UnexpectedSettleError = "unexpected_settle_error",
+}
+
+impl Code {
+    /// The reason on the wire, as the official SDKs know it. For a cause they have no word for it is the code they give;
+    /// the finer one then goes into `extra.cause`.
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::TokenPaused | Self::AccountBlacklisted => Self::SimulationFailed.as_str(),
+            code => code.as_str(),
+        }
+    }
+
+    /// The finer code, where the wire has no word for it.
+    pub fn cause(self) -> Option<&'static str> {
+        (self.wire() != self.as_str()).then(|| self.as_str())
+    }
 }
 
 impl fmt::Display for Code {

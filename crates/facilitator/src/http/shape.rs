@@ -56,12 +56,12 @@ impl Endpoint {
         match self {
             Self::Verify => {
                 body.insert("isValid".into(), json!(false));
-                body.insert("invalidReason".into(), json!(code.as_str()));
+                body.insert("invalidReason".into(), json!(code.wire()));
                 body.insert("invalidMessage".into(), json!(message));
             }
             Self::Settle => {
                 body.insert("success".into(), json!(false));
-                body.insert("errorReason".into(), json!(code.as_str()));
+                body.insert("errorReason".into(), json!(code.wire()));
                 body.insert("errorMessage".into(), json!(message));
                 body.insert("transaction".into(), json!(""));
                 body.insert("network".into(), json!(echo.network));
@@ -73,6 +73,9 @@ impl Endpoint {
         }
         if let Some(payer) = echo.payer {
             body.insert("payer".into(), json!(checksummed(payer)));
+        }
+        if let Some(cause) = code.cause() {
+            body.insert("extra".into(), json!({ "cause": cause }));
         }
         Value::Object(body)
     }
@@ -163,8 +166,9 @@ fn add_extra(body: &mut Value, payment: &Payment, replay: Option<&'static str>) 
     if let (Some(replay), Some(object)) = (replay, extra.as_object_mut()) {
         object.insert("replay".into(), json!(replay));
     }
-    if let Some(object) = body.as_object_mut() {
-        object.insert("extra".into(), extra);
+    match body.get_mut("extra").and_then(Value::as_object_mut) {
+        Some(known) => known.extend(extra.as_object().cloned().unwrap_or_default()),
+        None => body["extra"] = extra,
     }
 }
 

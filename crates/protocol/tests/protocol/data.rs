@@ -39,7 +39,7 @@ fn compare(case: &Case, version: Version, verdict: &Result<VerifiedPayment, Refu
         (Ok(_), true) => Ok(()),
         (Ok(_), false) => Err("accepted".into()),
         (Err(refusal), true) => Err(format!("refused: {refusal:?}")),
-        (Err(refusal), false) if Some(refusal.code.as_str()) == case.strict_code(version) => Ok(()),
+        (Err(refusal), false) if Some(refusal.code.wire()) == case.strict_code(version) => Ok(()),
         (Err(refusal), false) => Err(format!("expected {:?}, got {refusal:?}", case.strict_code(version))),
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds of payers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A key.
     Eoa,
     /// A contract, 65 bytes of signature.
@@ -26,34 +26,34 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::Eoa, Self::Wallet, Self::LongWallet, Self::Delegated, Self::Undeployed];
 }
 
 const MONEY: u64 = 1_000_000;
 /// Keys of the cast, by dev account.
-pub(super) const EOA: usize = 2;
-pub(super) const OWNER: usize = 4;
-pub(super) const DELEGATED: usize = 5;
+pub(crate) const EOA: usize = 2;
+pub(crate) const OWNER: usize = 4;
+pub(crate) const DELEGATED: usize = 5;
 /// Nobody's payer.
-pub(super) const STRANGER: usize = 7;
+pub(crate) const STRANGER: usize = 7;
 
-pub(super) struct Cast {
-    pub(super) bench: Online,
-    pub(super) wallet: Address,
+pub(crate) struct Cast {
+    pub(crate) bench: Online,
+    pub(crate) wallet: Address,
     salts: AtomicU64,
 }
 
 impl Cast {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(|config| config).await
     }
 
-    pub(super) async fn start_with(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
         Self::on(Online::start_with(change, Wait::Ready).await).await
     }
 
-    pub(super) async fn on(bench: Online) -> Self {
+    pub(crate) async fn on(bench: Online) -> Self {
         let chain = &bench.chain;
         let wallet = chain.deploy_wallet1271(dev_signer(OWNER).address()).await.unwrap();
         let delegate = chain.deploy_contract("Delegate7702", &[]).await.unwrap();
@@ -64,18 +64,18 @@ impl Cast {
     }
 
     /// Gives everybody this token.
-    pub(super) async fn fund(&self, token: Address) {
+    pub(crate) async fn fund(&self, token: Address) {
         for payer in [dev_signer(EOA).address(), self.wallet, dev_signer(DELEGATED).address()] {
             self.bench.chain.mint(token, payer, U256::from(MONEY)).await.unwrap();
         }
     }
 
-    pub(super) async fn sign(&self, kind: Kind, builder: PaymentBuilder) -> SignedPayment {
+    pub(crate) async fn sign(&self, kind: Kind, builder: PaymentBuilder) -> SignedPayment {
         self.sign_as(kind, builder, None, |signature| signature).await
     }
 
     /// Signs with another key than the right one, or changes the 65 bytes before they are wrapped for `kind`.
-    pub(super) async fn sign_as(
+    pub(crate) async fn sign_as(
         &self,
         kind: Kind,
         builder: PaymentBuilder,
@@ -107,12 +107,12 @@ impl Cast {
     }
 
     /// A salt nobody used.
-    pub(super) fn salt(&self) -> B256 {
+    pub(crate) fn salt(&self) -> B256 {
         salt(&self.salts.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
     /// Where the owner's wallet of this salt will be; it has money already.
-    pub(super) async fn undeployed(&self, salt: B256) -> Address {
+    pub(crate) async fn undeployed(&self, salt: B256) -> Address {
         let chain = &self.bench.chain;
         let wallet = chain.wallet_address(dev_signer(OWNER).address(), salt).await.unwrap();
         chain.mint(chain.token, wallet, U256::from(MONEY)).await.unwrap();
@@ -120,12 +120,12 @@ impl Cast {
     }
 
     /// Whether the payment executes when somebody else sends it as it is; nothing is left of the attempt.
-    pub(super) async fn executes(&self, payment: &SignedPayment) -> bool {
+    pub(crate) async fn executes(&self, payment: &SignedPayment) -> bool {
         self.attempt(payment, async |chain| chain.settle_elsewhere(payment).await.unwrap().success).await
     }
 
     /// The same through the overload with `v`, `r`, `s`.
-    pub(super) async fn executes_split(&self, payment: &SignedPayment) -> bool {
+    pub(crate) async fn executes_split(&self, payment: &SignedPayment) -> bool {
         let call = payment.transfer_call_vrs().unwrap();
         self.attempt(payment, async |chain| {
             let sender = dev_signer(STRANGER).address();

@@ -1,7 +1,7 @@
 //! The rules over HTTP, with the chain as witness: what is accepted executes when anybody sends it, and what is refused
 //! as bad reverts.
 
-mod cast;
+pub(crate) mod cast;
 mod factories;
 mod five;
 mod signatures;

@@ -248,14 +248,14 @@ async fn a_paused_token_and_a_deny_list_have_their_names() {
             for (who, undo) in [(payment.payer(), true), (payment.recipient(), true)] {
                 invoke(chain, chain.token, "blacklist(address)", &[word(who)]).await;
                 assert!(!cast.executes(&payment).await, "{case}");
-                cast.bench.refused(&payment, denied, &case).await;
+                cast.bench.refused_for(&payment, denied, &case).await;
                 if undo {
                     invoke(chain, chain.token, "unBlacklist(address)", &[word(who)]).await;
                 }
             }
             invoke(chain, chain.token, "pause()", &[]).await;
             assert!(!cast.executes(&payment).await, "{case}");
-            cast.bench.refused(&payment, paused, &case).await;
+            cast.bench.refused_for(&payment, paused, &case).await;
             invoke(chain, chain.token, "unpause()", &[]).await;
             cast.bench.accepted(&payment, &case).await;
         }

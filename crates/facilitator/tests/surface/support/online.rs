@@ -127,6 +127,20 @@ impl Online {
         assert_eq!(self.rows(payment).await, Vec::<Value>::new(), "{case}");
     }
 
+    /// Both endpoints refuse it as a failed simulation, and name a finer cause that SDKs have no word for.
+    pub(crate) async fn refused_for(&self, payment: &SignedPayment, cause: &str, case: &str) {
+        self.refused(payment, "invalid_exact_evm_transaction_simulation_failed", case).await;
+        for endpoint in Endpoint::BOTH {
+            let answer = self.post(endpoint, payment).await;
+            assert_eq!(
+                answer.json["extra"],
+                serde_json::json!({ "cause": cause }),
+                "{case}: {}",
+                answer.text
+            );
+        }
+    }
+
     /// Rows of this payment's nonce.
     pub(crate) async fn rows(&self, payment: &SignedPayment) -> Vec<Value> {
         let path = format!("/settlements?payer={}&nonce={}", payment.payer(), payment.nonce());

@@ -39,6 +39,12 @@ impl No<'_> {
             expected.push("payer");
             assert_eq!(body.get("payer"), Some(&Value::from(payer.to_checksum(None))), "{case}");
         }
+        if let Some(extra) = body.get("extra") {
+            // Only a cause the code has no word for.
+            expected.push("extra");
+            let names: Vec<&String> = extra.as_object().into_iter().flat_map(|extra| extra.keys()).collect();
+            assert_eq!(names, ["cause"], "{case}");
+        }
         assert_eq!(body[flag], false, "{case}");
         assert_eq!(body.get(reason).and_then(Value::as_str), Some(self.code), "{case}");
         let text = body.get(message).and_then(Value::as_str).unwrap_or_default();

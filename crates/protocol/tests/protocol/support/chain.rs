@@ -11,7 +11,7 @@ use alloy_sol_types::{SolCall, SolValue, sol};
 use quittance_protocol::{
     facts::{Block, ChainFacts, Erc1271Answer, PayerCode, Simulation},
     rules::Policy,
-    scheme::exact_eip3009::{Call, deployable, deploying_calls, direct_calls},
+    scheme::exact_eip3009::{Call, deployable, deploying_questions, direct_calls},
     units::UnixSeconds,
     wire::Request,
 };
@@ -415,7 +415,7 @@ impl Chain {
             direct: self.simulations(request, &direct_calls(payment, requirement.asset), digest),
             deploying: deployable(payment, &policy.wallet_factories)
                 .map(|wrapper| {
-                    let calls = deploying_calls(payment, requirement.asset, wrapper);
+                    let calls = deploying_questions(payment, requirement.asset, wrapper);
                     self.simulations(request, &calls, digest)
                 })
                 .unwrap_or_default(),

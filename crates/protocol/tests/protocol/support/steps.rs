@@ -276,14 +276,6 @@ pub const STEPS: &[Step] = &[
             f.payer_balance = Some(U256::from(9_999));
         }),
     ),
-    step(
-        "simulation",
-        Code::SimulationFailed,
-        "reverts in simulation",
-        Break::Facts(|f| {
-            simulations(f, |s| s.success = false);
-        }),
-    ),
     only(
         Base::Undeployed,
         step(
@@ -305,6 +297,19 @@ pub const STEPS: &[Step] = &[
                 simulations(f, |s| s.erc1271_after = None);
             }),
         ),
+    ),
+    step(
+        "simulation",
+        Code::SimulationFailed,
+        "reverts in simulation",
+        Break::Facts(|f| {
+            // Both ways to transfer fail; the deployment alone, tried last, does not.
+            let alone = f.deploying.first().cloned();
+            simulations(f, |s| s.success = false);
+            if let (Some(alone), Some(failed)) = (alone, f.deploying.first().cloned()) {
+                f.deploying = vec![failed.clone(), failed, alone];
+            }
+        }),
     ),
     step(
         "amount moved",
