@@ -167,6 +167,17 @@ fn starknet_addresses_are_below_two_to_the_251() {
 }
 
 #[test]
+fn hex_has_one_prefix() {
+    let digits = "00010000010114d8da6bf26964af9d7eed9e03e53415d37aa96045";
+    assert!(InteropAddress::from_hex(&format!("0x{digits}")).is_ok());
+    for bad in
+        [format!("0x0x{digits}"), format!("0X{digits}"), format!(" 0x{digits}"), format!("0x{digits} ")]
+    {
+        assert_eq!(InteropAddress::from_hex(&bad), Err(InteropError::Hex), "{bad}");
+    }
+}
+
+#[test]
 fn what_has_no_single_encoding_is_not_decoded() {
     // bip122: two documents, two layouts.
     let bip122 = [&[0, 1, 0, 1, 1, 1, 20][..], &[0; 20]].concat();

@@ -96,7 +96,7 @@ impl Claim {
             asset: account(&object, "asset")?,
             pay_to: account(&object, "payTo")?,
             amount: object.decimal_u256(amount)?,
-            resource_differs: own.is_some() && requested.is_some_and(|url| Origin::of_url(url) != origin),
+            resource_differs: requested.is_some_and(|url| Origin::of_url(url) != origin),
             origin,
             named: Named::in_extra(erc8004),
             known: context.known,

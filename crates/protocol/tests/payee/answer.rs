@@ -120,6 +120,16 @@ fn facts_of_another_chain_or_registry_prove_nothing() {
 }
 
 #[test]
+fn nobody_owns_by_the_zero_address() {
+    let zero = Address::ZERO.to_string();
+    let requirement = requirement("eip155:4663", &zero, &Value::Null);
+    let claim = Claim::read(&requirement, &context(&v1_networks())).unwrap();
+    let mut facts = facts();
+    facts.registry = Fact::Read(Registered { agent_wallet: Address::ZERO, owner: Some(Address::ZERO) });
+    assert_eq!(decide(&claim, &facts, &policy(), NOW).outcome, Outcome::NoAgentWallet);
+}
+
+#[test]
 fn notes_need_a_file_that_was_read() {
     let mut facts = facts();
     facts.file = Fact::Read(file(&json!({"active": false})));

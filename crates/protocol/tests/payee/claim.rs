@@ -5,8 +5,8 @@ use alloy_primitives::U256;
 use quittance_protocol::{
     code::Code,
     payee::{
-        Carried, Claim, Context, Named, Note, Origin, Outcome, Plan, RegistryId, SignedPayment, Source,
-        decide, plan,
+        Carried, Claim, Context, Facts, Named, Note, Origin, Outcome, Plan, RegistryId, SignedPayment,
+        Source, decide, plan,
     },
 };
 use serde_json::{Value, json};
@@ -169,6 +169,9 @@ fn a_resource_elsewhere_than_asked_is_noted() {
         let context = Context { requested_url: requested, ..context(&networks) };
         let claim = Claim::read(&with(|_| {}), &context).unwrap();
         let notes = decide(&claim, &facts(), &policy(), NOW).notes;
+        assert_eq!(notes.contains(&Note::ResourceDiffers), differs, "{requested:?}");
+        let anonymous = Claim::read(&with(|r| r["extra"] = Value::Null), &context).unwrap();
+        let notes = decide(&anonymous, &Facts::none(), &policy(), NOW).notes;
         assert_eq!(notes.contains(&Note::ResourceDiffers), differs, "{requested:?}");
     }
 }

@@ -159,6 +159,9 @@ fn a_member_of_another_type_is_malformed() {
         assert_eq!(Carried::read(Some(value)), Carried::Malformed, "{value}");
     }
     assert!(bad.len() > 100);
+    let mut longest = good.clone();
+    longest["signature"] = json!(format!("0x{}", "00".repeat(16_384)));
+    assert!(matches!(Carried::read(Some(&longest)), Carried::Delegation(_)));
     assert!(matches!(Carried::read(Some(&good)), Carried::Delegation(_)));
 }
 
@@ -220,8 +223,18 @@ fn an_answer_counts_whole_and_only_from_code() {
 
 #[test]
 fn both_spellings_of_a_signature_recover() {
-    let delegation = sign(message(), &key());
-    let parts = Ecdsa::from_bytes(&delegation.signature).unwrap();
+    // Of both parities: a wrong `v` must not be mended into either.
+    for parity in [27, 28] {
+        let signed =
+            (0..).map(|nonce| sign(Message { nonce: B256::repeat_byte(nonce), ..message() }, &key()));
+        let mut parsed =
+            signed.map(|delegation| (Ecdsa::from_bytes(&delegation.signature).unwrap(), delegation));
+        let (parts, delegation) = parsed.find(|(parts, _)| parts.v == parity).unwrap();
+        both_spellings_recover(parts, &delegation);
+    }
+}
+
+fn both_spellings_recover(parts: Ecdsa, delegation: &Delegation) {
     let with = |parts: Ecdsa| Delegation { signature: parts.to_bytes(), ..delegation.clone() };
     let twin = parts.high_s_twin();
     assert!(!twin.is_canonical());

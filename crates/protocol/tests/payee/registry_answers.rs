@@ -70,4 +70,5 @@ fn code_is_told_apart_by_size_and_head() {
     assert_eq!(WalletCode::of(24, &designator), WalletCode::Contract);
     assert_eq!(WalletCode::of(22, &designator[..22]), WalletCode::Contract);
     assert_eq!(WalletCode::of(1, &[0]), WalletCode::Contract);
+    assert_eq!(WalletCode::of(100, &[]), WalletCode::Contract);
 }

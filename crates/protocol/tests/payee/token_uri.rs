@@ -128,6 +128,13 @@ fn garbage_is_named() {
 }
 
 #[test]
+fn bits_left_over_are_forgiven_as_browsers_do() {
+    for data in ["e30=", "e31=", "e30", "e31", " e3 0 "] {
+        assert!(parse(&format!("data:application/json;base64,{data}")).is_ok(), "{data}");
+    }
+}
+
+#[test]
 fn a_fragment_is_not_fetched() {
     let Ok(TokenUri::Https(url)) = parse("https://example.com/a?b#c") else { panic!() };
     assert_eq!(url.as_str(), "https://example.com/a?b");
@@ -149,6 +156,9 @@ fn an_ipfs_path_stays_below_its_root() {
     {
         assert_eq!(refused(&format!("{root}{path}")), "cid-path", "{path}");
     }
+    let long = |length| parse(&format!("{root}/{}", "a".repeat(length)));
+    assert!(long(255).is_ok());
+    assert_eq!(long(256), Err(TokenUriError::CidPath));
 }
 
 #[test]
@@ -162,6 +172,7 @@ fn content_identifiers_are_whole() {
     // The raw block "hello world" of the IPFS documentation.
     let raw = Cid::parse("bafkreifzjut3te7nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e").unwrap();
     assert_eq!(raw.codec(), Cid::RAW);
+    assert!(Cid::parse("bafkreiaha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4").is_some());
     for bad in [
         "",
         "b",
@@ -174,6 +185,14 @@ fn content_identifiers_are_whole() {
         "Bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi",
         "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzd1",
         "baaaaaaaaaa",
+        // Version 2, version 0 in base32, a codec written longer than it is, a digest shorter and longer than it says.
+        "bajkreiaha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4",
+        "babybeiaha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4",
+        "bahkqaeraa4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dq",
+        "bafkreiaha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyh",
+        "bafkrehyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4dqobyha4",
+        // A hash of no bytes.
+        "bafkqaaa",
     ] {
         assert_eq!(Cid::parse(bad), None, "{bad}");
     }

@@ -3,21 +3,15 @@
 //! `data:` is taken apart by hand: a URL parser would cut the file off at the `#` that every registration file has in its
 //! `type`. What has to be fetched is only classified; which addresses may be fetched from is for whoever fetches.
 
+mod cid;
+mod data;
+mod ipfs;
+
 use super::{FILE_BYTES_MAX, FileError, Origin, json};
-use base64::{
-    Engine,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
-use flate2::read::MultiGzDecoder;
-use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
-use std::{borrow::Cow, io::Read};
 use url::Url;
 
 pub use cid::Cid;
-
-mod cid;
 
 words! {
     /// How a file stands in its URI.
@@ -144,9 +138,9 @@ impl TokenUri {
         }
         let (scheme, rest) = split_scheme(uri).ok_or(TokenUriError::NotAUri)?;
         match scheme.to_ascii_lowercase().as_str() {
-            "data" => data(rest),
+            "data" => data::parse(rest),
             "https" => https(uri),
-            "ipfs" => ipfs(rest),
+            "ipfs" => ipfs::parse(rest),
             "http" => Err(TokenUriError::InsecureScheme),
             _ => Err(TokenUriError::UnsupportedScheme),
         }
@@ -165,61 +159,6 @@ fn inline(form: InlineForm, file: &[u8]) -> Result<TokenUri, TokenUriError> {
     Ok(TokenUri::Inline { form, file: json::object(file)? })
 }
 
-/// Behind `data:`: a media type, parameters, a comma, the data.
-fn data(uri: &str) -> Result<TokenUri, TokenUriError> {
-    let (header, data) = uri.split_once(',').ok_or(TokenUriError::DataMalformed)?;
-    let mut words = header.split(';').map(|word| word.trim_ascii().to_ascii_lowercase());
-    if !matches!(words.next().as_deref(), None | Some("" | "application/json")) {
-        return Err(TokenUriError::DataMediaType);
-    }
-    let (mut is_base64, mut is_gzip) = (false, false);
-    for word in words {
-        match word.split_once('=').unwrap_or((&word, "")) {
-            ("base64", "") => is_base64 = true,
-            ("enc", "gzip") => is_gzip = true,
-            ("enc", _) => return Err(TokenUriError::UnsupportedEncoding),
-            ("charset", charset) if !["utf-8", "utf8", "us-ascii"].contains(&charset) => {
-                return Err(TokenUriError::UnsupportedEncoding);
-            }
-            _ => {}
-        }
-    }
-    match (is_base64, is_gzip) {
-        (false, false) => inline(InlineForm::Plain, &Cow::from(percent_decode(data.as_bytes()))),
-        (false, true) => Err(TokenUriError::UnsupportedEncoding),
-        (true, false) if data.trim_ascii_start().starts_with('{') => {
-            inline(InlineForm::Base64ButRaw, data.as_bytes())
-        }
-        (true, false) => inline(InlineForm::Base64, &base64(data)?),
-        (true, true) => inline(InlineForm::Gzip, &gunzip(&base64(data)?)?),
-    }
-}
-
-/// Either alphabet, padded or not, percent-encoded or not, with line breaks or not.
-fn base64(data: &str) -> Result<Vec<u8>, TokenUriError> {
-    const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true);
-    const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
-    let symbols: Vec<u8> = percent_decode(data.as_bytes())
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .map(|byte| match byte {
-            b'-' => b'+',
-            b'_' => b'/',
-            byte => byte,
-        })
-        .collect();
-    ENGINE.decode(symbols).map_err(|_| TokenUriError::Base64)
-}
-
-/// Stops one byte behind the limit: 256 KiB of gzip can hold 256 MiB of zeros.
-fn gunzip(data: &[u8]) -> Result<Vec<u8>, TokenUriError> {
-    let limit = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut file = Vec::new();
-    MultiGzDecoder::new(data).take(limit).read_to_end(&mut file).map_err(|_| TokenUriError::Gzip)?;
-    Ok(file)
-}
-
 fn https(uri: &str) -> Result<TokenUri, TokenUriError> {
     // The same refusals as for origins: what is fetched must be what everybody reads in the URI.
     if Origin::of_url(uri).is_none() {
@@ -231,32 +170,4 @@ fn https(uri: &str) -> Result<TokenUri, TokenUriError> {
     }
     url.set_fragment(None);
     Ok(TokenUri::Https(url))
-}
-
-/// Behind `ipfs:`: `//CID[/path]`, or `//ipfs/CID[/path]` as some write it. Not for a URL parser, which would fold the
-/// case of the CID.
-fn ipfs(uri: &str) -> Result<TokenUri, TokenUriError> {
-    let rest = uri.strip_prefix("//").ok_or(TokenUriError::Cid)?;
-    let rest = rest.strip_prefix("ipfs/").unwrap_or(rest);
-    let (cid, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let cid = Cid::parse(cid).ok_or(TokenUriError::Cid)?;
-    let path = path.trim_end_matches('/');
-    let segments = match path {
-        "" => Vec::new(),
-        path => path.split('/').map(segment).collect::<Option<Vec<_>>>().ok_or(TokenUriError::CidPath)?,
-    };
-    Ok(TokenUri::Ipfs { cid, path: segments.join("/") })
-}
-
-/// One name in a directory, and never a way out of it, written plainly or percent-encoded.
-fn segment(text: &str) -> Option<String> {
-    const SEGMENT_BYTES_MAX: usize = 255;
-    if text.contains(['?', '#']) {
-        return None;
-    }
-    let name = percent_decode(text.as_bytes()).decode_utf8().ok()?;
-    let is_plain = !["", ".", ".."].contains(&name.as_ref())
-        && name.len() <= SEGMENT_BYTES_MAX
-        && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
-    is_plain.then(|| name.into_owned())
 }
