@@ -110,6 +110,8 @@ pub(super) struct Row {
     /// Why it was not run, or what else is to be known.
     pub(super) note: String,
     pub(super) chain: ChainSays,
+    /// `/verify` accepted the payment, and this is the `/settle` that did not bring the money.
+    pub(super) unpaid: bool,
 }
 
 impl Row {
@@ -126,6 +128,7 @@ impl Row {
             outcome: Outcome::NotRun,
             note: String::new(),
             chain: ChainSays::default(),
+            unpaid: false,
         }
     }
 
@@ -162,10 +165,19 @@ impl Row {
         self
     }
 
+    fn accepted(&self) -> bool {
+        self.said.as_ref().is_some_and(|said| said.verdict == Verdict::Valid)
+    }
+
     /// It accepted what the chain does not execute: service for nothing.
     pub(super) fn accepted_in_vain(&self) -> bool {
-        let accepted = self.said.as_ref().is_some_and(|said| said.verdict == Verdict::Valid);
-        accepted && self.step != Step::Settle && self.chain.executable() == Some(false)
+        self.accepted() && self.chain.executable() == Some(false)
+    }
+
+    /// The `/settle` of what `verified` is about.
+    pub(super) fn after(mut self, verified: &Self) -> Self {
+        self.unpaid = verified.accepted() && (!self.accepted() || self.outcome == Outcome::MoneyDiffers);
+        self
     }
 }
 

@@ -123,7 +123,7 @@ fn publish(report: &Report, arguments: &Conformance) -> anyhow::Result<()> {
     for file in &arguments.output {
         report.save(file, arguments.format)?;
     }
-    let text = if arguments.output.is_empty() { report.write(arguments.format)? } else { report.summary() };
+    let text = if arguments.output.is_empty() { report.write(arguments.format) } else { report.summary() };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -191,11 +191,12 @@ impl Run {
         let chain = probe::ask(&self.stage.node, case, &scene).await?;
         self.stage.node.mine(self.now().await?).await?;
         let verified = row(Step::Verify).on_chain(chain).judged(self.verify(&scene, &scene.terms).await?);
-        let mut rows = vec![self.mind_the_allow_list(case, verified)];
-        if settle {
-            rows.push(self.settled(job, &scene, &scene.terms, Step::Settle).await?);
-        }
-        Ok(rows)
+        let verified = self.mind_the_allow_list(case, verified);
+        let settled = match settle {
+            true => Some(self.settled(job, &scene, &scene.terms, Step::Settle).await?.after(&verified)),
+            false => None,
+        };
+        Ok([verified].into_iter().chain(settled).collect())
     }
 
     /// Sends a payment to `/settle`, and looks whether the chain agrees with the answer.
@@ -254,11 +255,14 @@ impl Run {
         let scene = Scene { times: Times { now, block: now }, ..scene };
         let chain = probe::ask(&self.stage.node, job.case, &scene).await?;
         self.stage.node.mine(self.now().await?).await?;
-        let mut rows = vec![row.on_chain(chain).judged(self.verify(&scene, &scene.terms).await?)];
-        if settle {
-            rows.push(self.settled(job, &scene, &scene.terms, Step::SettleAfterSettle).await?);
-        }
-        Ok(rows)
+        let verified = row.on_chain(chain).judged(self.verify(&scene, &scene.terms).await?);
+        let settled = match settle {
+            true => {
+                Some(self.settled(job, &scene, &scene.terms, Step::SettleAfterSettle).await?.after(&verified))
+            }
+            false => None,
+        };
+        Ok([verified].into_iter().chain(settled).collect())
     }
 
     /// Cases that live in one second: staged before it begins, asked when it does.

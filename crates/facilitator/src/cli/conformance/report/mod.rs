@@ -46,6 +46,8 @@ pub(super) struct Totals {
     pub(super) chain_differs: usize,
     /// Payments accepted that the chain does not execute.
     pub(super) in_vain: usize,
+    /// Payments accepted by `/verify` that `/settle` did not bring.
+    pub(super) unpaid: usize,
 }
 
 impl Totals {
@@ -58,6 +60,7 @@ impl Totals {
             totals.sent += row.chain.sent().count();
             totals.chain_differs += row.chain.sent().filter(|sent| sent.differs()).count();
             totals.in_vain += usize::from(row.accepted_in_vain());
+            totals.unpaid += usize::from(row.unpaid);
         }
         totals
     }
@@ -83,11 +86,11 @@ impl Report {
     }
 
     /// The whole report.
-    pub(super) fn write(&self, format: Format) -> anyhow::Result<String> {
+    pub(super) fn write(&self, format: Format) -> String {
         match format {
-            Format::Table => Ok(table::write(self)),
+            Format::Table => table::write(self),
             Format::Json => json::write(self),
-            Format::Junit => Ok(junit::write(self)),
+            Format::Junit => junit::write(self),
         }
     }
 
@@ -104,7 +107,7 @@ impl Report {
             Some("md") => Format::Table,
             _ => otherwise,
         };
-        std::fs::write(file, self.write(format)?).with_context(|| format!("cannot write {}", file.display()))
+        std::fs::write(file, self.write(format)).with_context(|| format!("cannot write {}", file.display()))
     }
 }
 

@@ -21,6 +21,9 @@ const SHAPES: [&str; 7] = [
     "wrapper: factory, no calldata, high s inside",
 ];
 
+/// Longest answer in a table; the JSON report has all of it.
+const GOT_CHARS_MAX: usize = 80;
+
 /// The whole report.
 pub(super) fn write(report: &Report) -> String {
     let mut out = summary(report);
@@ -88,8 +91,9 @@ pub(super) fn summary(report: &Report) -> String {
     let _ = writeln!(
         out,
         "\nOn the chain: {} transfers sent past the facilitator, {} of them not as the tables say.\n\
-         Accepted although the chain does not execute it: {}.",
-        totals.sent, totals.chain_differs, totals.in_vain
+         Accepted by /verify although the chain does not execute it: {}.\n\
+         Accepted by /verify and not brought by /settle: {}.",
+        totals.sent, totals.chain_differs, totals.in_vain, totals.unpaid
     );
     let differences: Vec<&Row> = report
         .tables
@@ -161,35 +165,58 @@ fn shapes(report: &Report, out: &mut String) {
     grid(&["#", "shape", "EOA, v1", "EOA, v2", "wallet, v1", "wallet, v2"], &lines, out);
 }
 
-/// A row for both versions when they came out the same.
-fn merged<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(String, &'a Row)> {
-    let mut merged: Vec<(String, &Row)> = Vec::new();
+/// Rows that came out the same are one line: both versions, and the two questions about one payment.
+struct Line<'a> {
+    versions: String,
+    asked: String,
+    row: &'a Row,
+}
+
+fn merged<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for row in rows {
         let version = row.version.number().to_string();
-        let twin = merged.iter_mut().find(|(versions, other)| {
-            !versions.contains(&version) && (&other.id, other.step) == (&row.id, row.step) && same(other, row)
+        let twin = lines.iter_mut().find(|line| {
+            let other = line.row;
+            !line.versions.contains(&version)
+                && (&other.id, other.step, on_chain(other.chain)) == (&row.id, row.step, on_chain(row.chain))
+                && same(other, row)
         });
         match twin {
-            Some((versions, _)) => *versions = format!("{versions}, {version}"),
-            None => merged.push((version, row)),
+            Some(line) => line.versions = format!("{}, {version}", line.versions),
+            None => lines.push(Line { versions: version, asked: row.step.as_str().to_owned(), row }),
+        }
+    }
+    let mut merged: Vec<Line<'_>> = Vec::new();
+    for line in lines {
+        // What the chain says stands with the first question.
+        let twin = merged.iter_mut().find(|first| {
+            first.row.id == line.row.id
+                && first.versions == line.versions
+                && line.row.chain == ChainSays::default()
+                && same(first.row, line.row)
+        });
+        match twin {
+            Some(first) => first.asked = format!("{}, {}", first.asked, line.asked),
+            None => merged.push(line),
         }
     }
     merged
 }
 
 fn same(a: &Row, b: &Row) -> bool {
-    let seen = |row: &Row| (expected(row), got(row), row.outcome, on_chain(row.chain));
+    let seen = |row: &Row| (expected(row), got(row), row.outcome);
     seen(a) == seen(b)
 }
 
-fn rows(rows: &[(String, &Row)], out: &mut String) {
-    let lines: Vec<Vec<String>> = rows
+fn rows(lines: &[Line<'_>], out: &mut String) {
+    let lines: Vec<Vec<String>> = lines
         .iter()
-        .map(|(versions, row)| {
+        .map(|Line { versions, asked, row }| {
             vec![
                 row.id.clone(),
                 versions.clone(),
-                row.step.as_str().to_owned(),
+                asked.clone(),
                 expected(row),
                 got(row),
                 row.outcome.mark().to_owned(),
@@ -219,7 +246,11 @@ fn got(row: &Row) -> String {
         Some(said) => answer(said),
         None => "-".to_owned(),
     };
-    if row.note.is_empty() { said } else { format!("{said} ({})", row.note) }
+    let said = if row.note.is_empty() { said } else { format!("{said} ({})", row.note) };
+    match said.char_indices().nth(GOT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &said[..end]),
+        None => said,
+    }
 }
 
 fn answer(said: &Said) -> String {
