@@ -9,6 +9,7 @@ mod payments;
 mod settlements;
 pub(crate) mod shape;
 mod supported;
+mod unread;
 
 pub(crate) use listener::serve;
 
@@ -72,6 +73,7 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
     let routes = guarded.merge(open).fallback(not_found).with_state(app);
     // Outside the router, so that it sees the path as it will be matched.
     let outer = ServiceBuilder::new()
+        .layer(middleware::from_fn(unread::closes))
         .layer(MapRequestLayer::new(normalise_path))
         .layer(middleware::from_fn(preflight_is_204))
         .option_layer(cors(&server.cors_origins))
