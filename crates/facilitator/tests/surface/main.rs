@@ -9,4 +9,5 @@ mod config;
 mod faults;
 mod input;
 mod rules;
+mod secrets;
 mod transport;

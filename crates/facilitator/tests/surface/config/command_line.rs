@@ -50,6 +50,10 @@ async fn what_is_no_command_is_2_and_says_so_on_stderr() {
     ] {
         let ended = Cli::new().run(&args).await;
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?} {}", ended.stderr);
-        assert!(ended.stderr.contains("Usage") || ended.stderr.contains("--help"), "{args:?} {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("Usage") || ended.stderr.contains("--help"),
+            "{args:?} {}",
+            ended.stderr
+        );
     }
 }

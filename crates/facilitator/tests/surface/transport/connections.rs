@@ -4,7 +4,7 @@ use crate::support::{
     Endpoint,
     offline::{Offline, payment},
     online::Online,
-    raw::{Raw, post},
+    raw::{DEADLINE, Raw, post},
     shape,
 };
 use quittance_testkit::X402Version;
@@ -47,6 +47,38 @@ async fn a_connection_is_kept_over_every_kind_of_answer() {
         }
         raw.send("GET /verify HTTP/1.1\r\nhost: q\r\n\r\n").await.unwrap();
         assert_eq!(raw.answer().await.unwrap().status, 405);
+    }
+}
+
+/// A connection that ends with its answer says so: a caller that kept it would send the next request into the closing.
+#[tokio::test]
+async fn the_end_of_a_connection_is_announced() {
+    let bench = Offline::start().await;
+    let large = vec![b' '; 400_000];
+    let typed = |path: &str, content_type: &str, body: &[u8]| {
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: q\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n");
+        [head.as_bytes(), body].concat()
+    };
+    for (path, content_type, status) in [
+        ("/verify", "application/json", 413),
+        ("/settle", "application/json", 413),
+        ("/settle", "text/plain", 415),
+        ("/supported", "application/json", 405),
+        ("/nowhere", "application/json", 404),
+    ] {
+        let mut raw = Raw::connect(bench.client.base()).await;
+        raw.send(typed(path, content_type, &large)).await.unwrap();
+        let answer = raw.answer().await.unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{path} {content_type}");
+        raw.closes_within(DEADLINE).await;
+    }
+    // Clients that pool connections go on without noticing.
+    for _ in 0..20 {
+        for (path, content_type) in [("/verify", "application/json"), ("/settle", "text/plain"), ("/nowhere", "x/y")] {
+            let answer = bench.client.post_bytes(path, content_type, large.clone()).await.unwrap();
+            assert!((400..500).contains(&answer.status), "{}", answer.status);
+        }
     }
 }
 
