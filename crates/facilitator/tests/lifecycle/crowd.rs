@@ -22,6 +22,8 @@ async fn assert_one_success(bench: &Bench, payment: &SignedPayment, answers: &[T
 async fn assert_all_settle(bench: &Bench, count: usize) {
     let payments = bench.payments(count).await;
     let replies = bench.settle_all(&payments).await;
+    let late = told(&replies).into_iter().filter(|answer| !answer.is_success()).collect::<Vec<_>>();
+    assert_eq!(late, [], "{} of {count}; {} mined", late.len(), bench.mined().await);
     for (reply, payment) in replies.iter().zip(&payments) {
         reply.success_of(payment);
     }

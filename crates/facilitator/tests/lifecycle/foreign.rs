@@ -29,6 +29,27 @@ on_both_stores! {
         assert_eq!((transfers.len(), transfers[0].transaction), (1, theirs.transaction));
     }
 
+    /// The signer's key was used elsewhere: its nonce is gone, the payment is not.
+    async fn nonce_taken_from_outside(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payments = bench.payments(4).await;
+        bench.proxy.add(Rule::on(SEND).times(4).then(Fault::Swallow));
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_for(SEND, 4).await.unwrap();
+        let outside = bench.chain.send(bench.signers[0], Some(dev_address(8)), Default::default()).await.unwrap();
+        assert!(outside.success);
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            call.await.unwrap().unwrap().success_of(payment);
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (5, 5));
+        let next = bench.payment().await;
+        bench.settle(&next).await.success_of(&next);
+    }
+}
+
+on_sqlite! {
     /// Executed by somebody else between `/verify` and `/settle`: nothing of ours is sent.
     async fn foreign_settlement_before_settle(store) {
         let bench = Setup::new(store).start().await;
@@ -53,25 +74,6 @@ on_both_stores! {
         assert_eq!(code, USED);
         assert_eq!(bench.row(&payment).await["status"], "failed");
         bench.assert_nothing_moved().await;
-    }
-
-    /// The signer's key was used elsewhere: its nonce is gone, the payment is not.
-    async fn nonce_taken_from_outside(store) {
-        let bench = Setup::new(store).no_mining().start().await;
-        let payments = bench.payments(4).await;
-        bench.proxy.add(Rule::on(SEND).times(4).then(Fault::Swallow));
-        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-        bench.proxy.wait_for(SEND, 4).await.unwrap();
-        let outside = bench.chain.send(bench.signers[0], Some(dev_address(8)), Default::default()).await.unwrap();
-        assert!(outside.success);
-        bench.anvil.set_interval_mining(1).await.unwrap();
-        for (call, payment) in calls.into_iter().zip(&payments) {
-            call.await.unwrap().unwrap().success_of(payment);
-        }
-        bench.assert_paid_once(&payments).await;
-        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (5, 5));
-        let next = bench.payment().await;
-        bench.settle(&next).await.success_of(&next);
     }
 
     /// The signer was used elsewhere while nothing was on its way: the next payment does not stumble.

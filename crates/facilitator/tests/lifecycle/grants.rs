@@ -192,7 +192,9 @@ on_both_stores! {
         assert_nothing("settled").await;
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
+}
 
+on_sqlite! {
     /// The same authorization in other clothes is the same payment.
     async fn other_spellings_are_repeats(store) {
         let bench = Setup::new(store).start().await;

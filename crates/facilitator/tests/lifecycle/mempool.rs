@@ -25,6 +25,34 @@ on_both_stores! {
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
+    /// The base fee outgrows what was offered: a replacement under the same nonce, and one of the two is mined.
+    async fn fee_bump(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let first = bench.sent()[0];
+        let (max_fee, tip) = fees_of(&bench, first).await;
+        bench.anvil.set_next_block_base_fee(3 * max_fee).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.mined().await, 0, "mined below the base fee");
+        let replaced = until("a replacement", DEADLINE, || async {
+            bench.sent().into_iter().find(|hash| *hash != first)
+        })
+        .await;
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        let (new_max_fee, new_tip) = fees_of(&bench, replaced).await;
+        assert!(new_max_fee >= 3 * max_fee, "{new_max_fee} after {max_fee}");
+        assert!(new_tip >= tip + tip / 10, "{new_tip} after {tip}");
+        bench.anvil.mine(1).await.unwrap();
+        let hash = call.await.unwrap().unwrap().success_of(&payment);
+        assert_eq!(hash, replaced);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+    }
+}
+
+on_sqlite! {
     /// The one in the middle is forgotten: what stands behind it comes through all the same.
     async fn dropped_in_the_middle_of_a_lane(store) {
         let bench = Setup::new(store).no_mining().start().await;
@@ -79,32 +107,6 @@ on_both_stores! {
         let last = bench.transfers().await.iter().map(|transfer| transfer.block).max().unwrap();
         // A second until the next look, a block for what waits, and as much again for a machine that is busy.
         assert!(last - heard_again <= 6, "{} blocks for what one block could hold", last - heard_again);
-    }
-
-    /// The base fee outgrows what was offered: a replacement under the same nonce, and one of the two is mined.
-    async fn fee_bump(store) {
-        let bench = Setup::new(store).no_mining().start().await;
-        let payment = bench.payment().await;
-        let call = bench.settling(&payment);
-        bench.proxy.wait_answered(SEND, 1).await.unwrap();
-        let first = bench.sent()[0];
-        let (max_fee, tip) = fees_of(&bench, first).await;
-        bench.anvil.set_next_block_base_fee(3 * max_fee).await.unwrap();
-        bench.anvil.mine(1).await.unwrap();
-        assert_eq!(bench.mined().await, 0, "mined below the base fee");
-        let replaced = until("a replacement", DEADLINE, || async {
-            bench.sent().into_iter().find(|hash| *hash != first)
-        })
-        .await;
-        bench.proxy.wait_answered(SEND, 2).await.unwrap();
-        let (new_max_fee, new_tip) = fees_of(&bench, replaced).await;
-        assert!(new_max_fee >= 3 * max_fee, "{new_max_fee} after {max_fee}");
-        assert!(new_tip >= tip + tip / 10, "{new_tip} after {tip}");
-        bench.anvil.mine(1).await.unwrap();
-        let hash = call.await.unwrap().unwrap().success_of(&payment);
-        assert_eq!(hash, replaced);
-        bench.assert_one_transaction_paid(&payment, hash).await;
-        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
     }
 }
 

@@ -25,7 +25,7 @@ async fn a_token_that_moves_less_or_nothing() {
     assert!(bench.sent().is_empty());
 }
 
-on_both_stores! {
+on_sqlite! {
     /// It turned bad after the simulation: the receipt tells, and it is no success.
     async fn a_token_that_changes_its_mind(store) {
         let bench = Setup::new(store).no_mining().start().await;

@@ -40,3 +40,15 @@ macro_rules! on_both_stores {
         }
     )+};
 }
+
+/// One test on the embedded store, where the database has no part in what is shown.
+macro_rules! on_sqlite {
+    ($($(#[$doc:meta])* async fn $name:ident($store:ident) $body:block)+) => {$(
+        $(#[$doc])*
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let $store = StoreKind::Sqlite;
+            $body
+        }
+    )+};
+}
