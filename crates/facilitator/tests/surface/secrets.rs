@@ -58,7 +58,7 @@ impl Session {
     /// All that must be in no log.
     fn powers(&self) -> Vec<String> {
         let signed = self.payments.iter().flat_map(|payment| {
-            [text(payment.signature()), text(payment.nonce().as_slice()), text(&payment.transfer_call())]
+            [text(payment.signature()), text(payment.nonce().as_slice()), text(payment.transfer_call())]
         });
         let sent = self.cast.bench.proxy.calls();
         let sent = sent.iter().flat_map(|call| strings(&call.params));

@@ -3,10 +3,12 @@
 use crate::support::{BINARY, Endpoint, config, network, online::Online, shape};
 use alloy_primitives::U256;
 use quittance_testkit::{
-    Anvil, X402Version, dev_address,
-    harness::{NetworkConfig, QuittanceProcess, free_port, process::Wait},
+    Anvil, PaymentBuilder, X402Version, dev_address,
+    harness::{Fault, NetworkConfig, QuittanceProcess, RpcProxy, Rule, free_port, process::Wait},
 };
 use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The server runs with what there is, and says which network is missing.
 #[tokio::test]
@@ -124,4 +126,44 @@ async fn an_authorization_that_lives_too_long_is_refused() {
             }
         }
     }
+}
+
+/// One network's node hangs from the start on; the others are served as if it were not there.
+#[tokio::test]
+async fn a_network_that_hangs_keeps_no_other_waiting() {
+    let bench = Online::start().await;
+    let silent = RpcProxy::start(bench.anvil.url()).await.unwrap();
+    silent.add(Rule::any().then(Fault::Hang));
+    let both = config(network(bench.proxy.url()).confirmations(1))
+        .network(NetworkConfig::new(8453).rpc_url(silent.url()).dev_signer(1));
+    let started = Instant::now();
+    let server = QuittanceProcess::start_until(BINARY, both, Wait::Healthy).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    let client = server.client().unwrap();
+    let elsewhere = PaymentBuilder::new(8453, bench.chain.token).sign();
+    let hanging = Endpoint::Settle.post(&client, elsewhere.body());
+    let served = async {
+        let started = Instant::now();
+        for version in [X402Version::V1, X402Version::V2] {
+            let payment = bench.payment(version).await.sign();
+            let valid = Endpoint::Verify.post(&client, payment.body()).await;
+            shape::valid(&valid, payment.payer(), "beside a network that hangs");
+            let settled = Endpoint::Settle.post(&client, payment.body()).await;
+            shape::settled(
+                &settled,
+                payment.payer(),
+                payment.network(),
+                "10000",
+                "beside a network that hangs",
+            );
+        }
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    };
+    let (answer, ()) = tokio::join!(hanging, served);
+    let (network, payer) = (elsewhere.network(), Some(elsewhere.payer()));
+    shape::No { status: 503, code: "unexpected_settle_error", network, payer }.check(
+        Endpoint::Settle,
+        &answer,
+        "hangs",
+    );
 }

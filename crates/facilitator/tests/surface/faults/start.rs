@@ -5,7 +5,6 @@ use quittance_testkit::{
     X402Version,
     harness::{Fault, Rule, process::Wait},
 };
-use serde_json::Value;
 
 /// The server starts, says what is missing, and needs no second start once the node is there.
 #[tokio::test]
@@ -38,10 +37,7 @@ async fn what_settling_needs_and_nobody_tells_is_no_verdict() {
         let payment = bench.payment(X402Version::V2).await.sign();
         let answer = bench.post(Endpoint::Settle, &payment).await;
         bench.is_undecided(Endpoint::Settle, &answer, &payment, method);
-        assert!(
-            bench.rows(&payment).await.iter().all(|row| row["transaction"] == Value::from("")),
-            "{method}"
-        );
+        assert!(bench.rows(&payment).await.iter().all(|row| row["transaction"] == ""), "{method}");
         assert_eq!(bench.proxy.count("eth_sendRawTransaction"), 0, "{method}");
         bench.proxy.clear();
         bench.settles(&payment, &format!("{method} is told")).await;

@@ -2,6 +2,7 @@
 
 use super::cast::{Cast, DELEGATED, EOA, Kind, OWNER, STRANGER};
 use crate::support::{Endpoint, offline::VERSIONS, shape};
+use alloy_primitives::U256;
 use quittance_testkit::{
     PaymentBuilder, SignedPayment, X402Version, dev_signer, payment::high_s_twin, unix_now,
 };
@@ -230,15 +231,55 @@ async fn rule_5_a_nonce_that_is_pending_is_refused() {
             assert_eq!(bench.post(Endpoint::Verify, &same).await.json["invalidReason"], USED, "{case}");
             // Another payer's nonce, and another token's, are others.
             let payer = builder.clone().payer(dev_signer(OWNER)).sign();
-            bench
-                .chain
-                .mint(payer.asset(), payer.payer(), alloy_primitives::U256::from(10_000))
-                .await
-                .unwrap();
+            bench.chain.mint(payer.asset(), payer.payer(), U256::from(10_000)).await.unwrap();
             bench.accepted(&payer, &format!("{case} another payer")).await;
             let elsewhere = cast.sign(kind, builder.asset(token)).await;
             bench.accepted(&elsewhere, &format!("{case} another token")).await;
             bench.settles(&first, &case).await;
+        }
+    }
+}
+
+/// What is asked for is what the requirements say; what the payload calls accepted may differ in words, not in kind.
+#[tokio::test]
+async fn terms_that_were_changed_after_signing_are_refused() {
+    let cast = Cast::start().await;
+    let bench = &cast.bench;
+    let other_token = bench.chain.deploy_token("FiatToken").await.unwrap();
+    cast.fund(other_token).await;
+    let somebody = dev_signer(STRANGER).address().to_string();
+    let other_token = other_token.to_string();
+    for kind in Kind::ALL {
+        for (field, value, code) in [
+            ("payTo", somebody.as_str(), RECIPIENT),
+            ("asset", other_token.as_str(), SIGNATURE),
+            ("amount", "10001", VALUE[1]),
+            ("amount", "0", VALUE[1]),
+            ("network", "eip155:8453", "invalid_network"),
+            ("scheme", "upto", "unsupported_scheme"),
+        ] {
+            let payment = cast.sign(kind, bench.payment(X402Version::V2).await).await;
+            let case = format!("{kind:?} {field} {value}");
+            // Money is not what is missing there.
+            bench
+                .chain
+                .mint(other_token.parse().unwrap(), payment.payer(), U256::from(10_000))
+                .await
+                .unwrap();
+            let changed = payment.clone().with_value(&format!("/paymentRequirements/{field}"), value.into());
+            for endpoint in Endpoint::BOTH {
+                let answer = bench.post(endpoint, &changed).await;
+                let (network, payer) = (changed.network(), Some(payment.payer()));
+                shape::No { status: 200, code, network, payer }.check(endpoint, &answer, &case);
+            }
+            let accepted =
+                payment.clone().with_value(&format!("/paymentPayload/accepted/{field}"), value.into());
+            match field {
+                "network" => bench.refused(&accepted, "invalid_exact_evm_network_mismatch", &case).await,
+                "scheme" => bench.refused(&accepted, "invalid_exact_evm_scheme", &case).await,
+                // Redundant with what is signed, and sellers that build their own bodies leave it behind.
+                _ => bench.accepted(&accepted, &case).await,
+            }
         }
     }
 }

