@@ -35,10 +35,19 @@ pub(crate) async fn verify(
         let held = facilitator.store.lookup(&terms.key).await?.is_some_and(|payment| holds(&payment, now));
         return Ok(if held { Err(already_pending()) } else { Ok(None) });
     }
-    match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
-        Reserve::Fresh(payment) => Ok(Ok(Some(Promise::new(facilitator, payment)))),
-        Reserve::Same(_) | Reserve::Other(_) => Ok(Err(already_pending())),
-    }
+    // In a task of its own, so that a caller that hangs up leaves no reservation half made. One that hangs up earlier leaves
+    // nothing at all: not even for the moment in which it asks again.
+    let reserving = {
+        let (facilitator, terms) = (facilitator.clone(), terms.clone());
+        facilitator.tasks.clone().spawn(async move {
+            let reserved = facilitator.store.reserve(&terms, reserved_until(&terms), now).await?;
+            Ok::<_, Fault>(match reserved {
+                Reserve::Fresh(payment) => Ok(Some(Promise::new(&facilitator, payment))),
+                Reserve::Same(_) | Reserve::Other(_) => Err(already_pending()),
+            })
+        })
+    };
+    reserving.await.map_err(|_| Fault::Internal)?
 }
 
 /// What a lane offered to pay for gas at the block of the facts.

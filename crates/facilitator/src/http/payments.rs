@@ -51,12 +51,7 @@ async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: 
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    // In a task of its own, so that a caller that hangs up leaves no reservation half made.
-    let verifying = {
-        let facilitator = app.facilitator.clone();
-        facilitator.tasks.clone().spawn(async move { verify::verify(&facilitator, &request).await })
-    };
-    match verifying.await.unwrap_or(Err(Fault::Internal)) {
+    match verify::verify(&app.facilitator, &request).await {
         Ok(Ok(Some(promise))) => {
             let text = shape::valid(echo, Some(promise.payment())).to_string();
             json(Body::new(DeliveredBody::new(text.into(), Box::new(promise), outbox)))
