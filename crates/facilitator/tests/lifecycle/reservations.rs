@@ -1,8 +1,13 @@
 //! Rule 5's pending set: what `/verify` promises, and when the promise ends.
 
-use crate::support::{Bench, Setup, StoreKind, Told};
+use crate::support::{Bench, DEADLINE, RawCall, Setup, StoreKind, Told, until};
 use alloy_primitives::{B256, U256};
-use quittance_testkit::{PaymentBuilder, SignedPayment, abi::IToken, dev_address, dev_signer};
+use quittance_testkit::{
+    PaymentBuilder, SignedPayment,
+    abi::IToken,
+    dev_address, dev_signer,
+    harness::{Fault, Rule},
+};
 
 const USED: &str = "invalid_exact_evm_nonce_already_used";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
@@ -150,4 +155,69 @@ async fn an_outlived_reservation_ends_by_itself() {
     bench.settle(&forgotten).await.success_of(&forgotten);
     bench.settle(&asked_again).await.success_of(&asked_again);
     bench.assert_paid_once(&[asked_again, forgotten]).await;
+}
+
+on_both_stores! {
+    /// The caller of `/verify` is gone before there is anything to tell: nothing is promised to it.
+    async fn hang_up_before_the_facts_are_read(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.proxy.add(Rule::on("eth_call").times(1).then(Fault::Hang));
+        let call = RawCall::verify(&bench.client, payment.body()).await;
+        bench.proxy.wait_for("eth_call", 1).await.unwrap();
+        drop(call);
+        bench.proxy.clear();
+        bench.verify(&payment).await.valid();
+        assert_eq!(bench.verify(&payment).await.invalid(), USED);
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+    }
+}
+
+/// Gone while the promise is being written down: it is taken back, and can be had again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hang_up_while_the_promise_is_written_down() {
+    let bench = Setup::new(StoreKind::Postgres).start().await;
+    let payment = bench.payment().await;
+    bench
+        .database()
+        .run(
+            "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$;
+             CREATE TRIGGER slowly BEFORE INSERT ON payments FOR EACH ROW EXECUTE FUNCTION slowly()",
+        )
+        .await;
+    let call = RawCall::verify(&bench.client, payment.body()).await;
+    let writing = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    until("the promise is being written", DEADLINE, || async {
+        (bench.database().number(writing).await > 0).then_some(())
+    })
+    .await;
+    drop(call);
+    bench.until_status(&payment, "refused").await;
+    bench.verify(&payment).await.valid();
+    let hash = bench.settle(&payment).await.success_of(&payment);
+    assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+}
+
+/// Callers that read their verdict and hang up at once keep what they were told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hang_up_after_the_verdict() {
+    let bench = Setup::new(StoreKind::Sqlite).start().await;
+    let payments = bench.payments(60).await;
+    let calls: Vec<_> = payments
+        .iter()
+        .map(|payment| {
+            let (client, body) = (bench.client.clone(), payment.body().clone());
+            tokio::spawn(
+                async move { RawCall::verify(&client, &body).await.read_and_hang_up().await.unwrap() },
+            )
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().valid();
+    }
+    for payment in &payments {
+        assert_eq!(bench.verify(payment).await.invalid(), USED);
+    }
 }

@@ -8,20 +8,29 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A `/settle` that was sent and not read yet. Dropped, it hangs up.
+/// A request that was sent and not read yet. Dropped, it hangs up.
 #[derive(Debug)]
 pub(crate) struct RawCall(TcpStream);
 
 impl RawCall {
-    /// Sends the whole request.
+    /// Sends the whole of a `/settle`.
     pub(crate) async fn settle(client: &Facilitator, body: &Value, headers: &[(&str, &str)]) -> Self {
+        Self::post(client, "/settle", body, headers).await
+    }
+
+    /// Sends the whole of a `/verify`.
+    pub(crate) async fn verify(client: &Facilitator, body: &Value) -> Self {
+        Self::post(client, "/verify", body, &[]).await
+    }
+
+    async fn post(client: &Facilitator, path: &str, body: &Value, headers: &[(&str, &str)]) -> Self {
         let host = client.base().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&host).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let body = body.to_string();
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!(
-            "POST /settle HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n{headers}\r\n",
             body.len()
         );
