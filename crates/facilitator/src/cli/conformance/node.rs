@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Sends everything that is not the facilitator's. Nobody has its key.
 const SENDER: Address = alloy_primitives::address!("c0ffee00000000000000000000000000000060d1");
 /// As much as the tables grant a settlement: a transfer that needs more is no settlement.
-const TRANSFER_GAS: u64 = 3_000_000;
+pub(super) const TRANSFER_GAS: u64 = 3_000_000;
 const DEPLOY_GAS: u64 = 8_000_000;
 const RECEIPT_POLL: Duration = Duration::from_millis(10);
 const RECEIPT_POLLS_MAX: u32 = 500;

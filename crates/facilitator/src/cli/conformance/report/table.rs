@@ -4,6 +4,7 @@ use super::{Report, Totals, date};
 use crate::cli::conformance::{
     case::OnChain,
     judge::{Outcome, Row, Step},
+    node::TRANSFER_GAS,
     peer::{Said, Verdict},
     probe::{ChainSays, Sent},
 };
@@ -91,7 +92,7 @@ pub(super) fn summary(report: &Report) -> String {
     let _ = writeln!(
         out,
         "\nOn the chain: {} transfers sent past the facilitator, {} of them not as the tables say.\n\
-         Accepted by /verify although the chain does not execute it: {}.\n\
+         Accepted by /verify although the chain does not execute it within {TRANSFER_GAS} gas: {}.\n\
          Accepted by /verify and not brought by /settle: {}.",
         totals.sent, totals.chain_differs, totals.in_vain, totals.unpaid
     );
