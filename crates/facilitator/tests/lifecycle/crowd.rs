@@ -1,7 +1,8 @@
 //! Many callers at once.
 
-use crate::support::{Bench, Setup, StoreKind, Told, told};
+use crate::support::{Bench, SEND, Setup, StoreKind, Told, told};
 use quittance_testkit::SignedPayment;
+use std::time::Duration;
 
 /// One caller has it, all others know who.
 async fn assert_one_success(bench: &Bench, payment: &SignedPayment, answers: &[Told]) {
@@ -92,4 +93,31 @@ async fn ten_callers_with_each_of_ten_payments() {
     }
     bench.assert_paid_once(&payments).await;
     assert_eq!(bench.mined().await, 10);
+}
+
+/// A crowd that waits for a block costs the database little, so that it is free for what happens when the block comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_crowd_is_cheap() {
+    const CROWD: usize = 100;
+    const WAIT: Duration = Duration::from_secs(6);
+    let bench = Setup::new(StoreKind::Postgres).no_mining().start().await;
+    let payments = bench.payments(CROWD).await;
+    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_answered(SEND, u64::try_from(CROWD).unwrap()).await.unwrap();
+    let written = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'payments'";
+    let asked = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+    let before = (bench.database().number(written).await, bench.database().number(asked).await);
+    tokio::time::sleep(WAIT).await;
+    let after = (bench.database().number(written).await, bench.database().number(asked).await);
+    let each = |before: i64, after: i64| (after - before) / i64::try_from(CROWD).unwrap();
+    let (writes, transactions) = (each(before.0, after.0), each(before.1, after.1));
+    println!("{writes} writes and {transactions} transactions for each caller in {WAIT:?}");
+    bench.anvil.mine(1).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    for (call, payment) in calls.into_iter().zip(&payments) {
+        call.await.unwrap().unwrap().success_of(payment);
+    }
+    println!("{:?} from the block to the last answer", begun.elapsed());
+    assert!(writes <= 3, "{writes} writes for each caller in {WAIT:?}");
+    assert!(transactions <= 20, "{transactions} transactions for each caller in {WAIT:?}");
 }
