@@ -99,7 +99,8 @@ export async function newChain(args = []) {
 
 /** Another Anvil that takes its state from the first. Its clock starts at the first one's latest block. */
 export async function forkOf(chain) {
-  return startAnvil(["--fork-url", chain.rpc]);
+  // Cached state of an earlier chain with the same id must not leak into this one.
+  return startAnvil(["--fork-url", chain.rpc, "--no-storage-caching"]);
 }
 
 /**
