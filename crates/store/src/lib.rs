@@ -63,6 +63,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// One payment by its settlement id.
     async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError>;
 
+    /// Writes down what the payee check said about a payment, as JSON. The first answer stays: it is the one that was
+    /// decided on.
+    async fn note_payee(&self, id: SettlementId, answer: &str) -> Result<(), StoreError>;
+
     /// Payments by any of the filters, newest first, at most `limit`.
     async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError>;
 

@@ -61,6 +61,8 @@ pub struct Payment {
     pub answer_in_flight: bool,
     /// How many answers were said, one in flight included.
     pub answers: i64,
+    /// The payee check's answer, as JSON, if there was a check.
+    pub payee: Option<String>,
     /// Unix seconds, database time.
     pub created_at: i64,
     /// Unix seconds, database time.

@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use quittance_protocol::{
+    interop::InteropAddress,
     settlement::{Fingerprint, NewPayment, ReplayKey},
     units::{AuthNonce, LaneNonce, Network, TokenAmount, UnixSeconds, parse_decimal_u256},
 };
@@ -31,6 +32,13 @@ pub(crate) fn hex(value: impl LowerHex) -> String {
 /// A quantity that identifies something: it fits or is refused.
 pub(crate) fn int(value: u64, what: &'static str) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(|_| StoreError::OutOfRange(what))
+}
+
+/// A payee's canonical bytes. There is no chain 0, so there always are some.
+pub(crate) fn account(network: Network, address: Address) -> Vec<u8> {
+    InteropAddress::evm(U256::from(network.chain_id()), address)
+        .map(|payee| payee.encode())
+        .unwrap_or_default()
 }
 
 /// Chain ids stop at 2^53 - 1.
@@ -218,6 +226,7 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
         last_answer: t.maybe_parsed(row, "last_answer", parse_answer)?,
         answers: t.int(row, "answers")?,
         answer_in_flight: t.maybe_parsed(row, "answer_before", parse_answer_before)?.is_some(),
+        payee: t.maybe_text(row, "payee")?,
         created_at: t.seconds(row, "created_at_ms")?,
         updated_at: t.seconds(row, "updated_at_ms")?,
     })

@@ -10,7 +10,7 @@ macro_rules! payment_columns {
     () => {
         "id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, amount, \
          valid_after, valid_before, reason, message, tx_hash, block_number, last_answer, answer_before, \
-         answers, created_at_ms, updated_at_ms"
+         answers, payee, created_at_ms, updated_at_ms"
     };
 }
 
@@ -30,6 +30,7 @@ pub struct Statements {
     pub(crate) reserve: &'static str,
     pub(crate) lookup: &'static str,
     pub(crate) payment: &'static str,
+    pub(crate) note_payee: &'static str,
     pub(crate) expire: &'static str,
     pub(crate) raise_lane_floor: &'static str,
     pub(crate) lock_lane: &'static str,
@@ -68,8 +69,9 @@ macro_rules! statements {
             // The predicate names the index that guards rule 5; a clash on any other one is an error.
             reserve: concat!(
                 "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
-                "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, created_at_ms, updated_at_ms) ",
-                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ", $now, ", ", $now, ") ",
+                "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, ",
+                "created_at_ms, updated_at_ms) ",
+                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, ", $now, ", ", $now, ") ",
                 "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
                 "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
             ),
@@ -80,6 +82,8 @@ macro_rules! statements {
                 "LIMIT 1"
             ),
             payment: concat!("SELECT ", payment_columns!(), " FROM payments WHERE id = $1"),
+            // Beside the state: no version, since nothing that is decided depends on it.
+            note_payee: "UPDATE payments SET payee = $2 WHERE id = $1 AND payee IS NULL",
             // Rows that somebody is working on are left for the next round: two processes that expire at once must
             // not wait for each other. The lock that the inner query takes is what keeps a row `reserved` for the outer.
             expire: concat!(
@@ -267,6 +271,7 @@ mod tests {
             reserve,
             lookup,
             payment,
+            note_payee,
             expire,
             raise_lane_floor,
             lock_lane,
@@ -300,6 +305,7 @@ mod tests {
             reserve,
             lookup,
             payment,
+            note_payee,
             expire,
             raise_lane_floor,
             lock_lane,

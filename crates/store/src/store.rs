@@ -216,6 +216,7 @@ impl<D: Dialect> Store for SqlStore<D> {
             payment.valid_after.to_string(),
             payment.valid_before.to_string(),
             rows::deadline(expires_at),
+            Bind::Bytes(rows::account(payment.key.network, payment.pay_to)),
         ]);
         for _ in 0..RESERVE_ROUNDS {
             let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
@@ -251,6 +252,10 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError> {
+    async fn note_payee(&self, id: SettlementId, answer: &str) -> Result<(), StoreError> {
+        self.execute(D::SQL.note_payee, binds![id.to_string(), answer]).await.map(drop)
+    }
+
         let mut binds: Vec<Bind> = Vec::new();
         binds.extend(filter.network.map(rows::chain_id).transpose()?.map(Bind::from));
         binds.extend(filter.asset.map(|asset| Bind::from(hex(asset))));

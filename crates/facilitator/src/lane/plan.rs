@@ -184,6 +184,7 @@ mod tests {
             block_number: None,
             last_answer: None,
             answer_in_flight: false,
+            payee: None,
             answers: 0,
             created_at: 0,
             updated_at: 0,

@@ -37,6 +37,7 @@ mod keepers;
 mod lanes;
 mod model;
 mod open_work;
+mod payee;
 mod postgres_only;
 mod reserve;
 mod restart;
