@@ -3,19 +3,33 @@
 use std::{
     net::{Ipv4Addr, TcpListener},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::time::Instant;
 
 const POLL: Duration = Duration::from_millis(10);
 
 /// A loopback port that is free at this moment. Needed where a process must listen on the same port after a restart;
 /// anything else should listen on port 0.
+///
+/// Taken from below the ports that systems hand out by themselves: a port from among those is soon somebody's connection.
 pub fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr().context("no free port")?.port())
+    const FIRST: u32 = 10_240;
+    const COUNT: u32 = 22_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Test processes run side by side, each on a walk of its own.
+    let start = std::process::id().wrapping_mul(61);
+    for _ in 0..COUNT {
+        let step = TRIED.fetch_add(1, Ordering::Relaxed).wrapping_mul(7_919);
+        let port = u16::try_from(FIRST + start.wrapping_add(step) % COUNT).context("port")?;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port")
 }
 
 /// Sends a signal by name. The shell does it, because the call itself would be unsafe code.
