@@ -50,6 +50,14 @@ conformance url *args:
     set -euo pipefail
     cargo run --locked --package quittance --bin quittance -- conformance --url "$@"
 
+# one fuzz target for some seconds; the targets are in docs/FUZZING.md
+fuzz target seconds="60":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cd fuzz
+    mkdir -p "found/$1"
+    RUSTC_BOOTSTRAP=1 cargo fuzz run "$1" "found/$1" "corpus/$1" -- -max_total_time="$2" -max_len=16384
+
 # licences, sources, advisories
 deny:
     cargo deny --locked check
