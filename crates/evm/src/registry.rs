@@ -79,6 +79,13 @@ pub struct Reading {
     pub erc1271: Fact<Erc1271Answer>,
 }
 
+/// Whether the node is one for development, whose chain is private and whose latest block is as good as any.
+pub async fn is_dev_node(pool: &RpcPool) -> Result<bool, RpcFault> {
+    let version: String = pool.read("web3_clientVersion", json!([])).await?;
+    let version = version.to_ascii_lowercase();
+    Ok(["anvil", "hardhat"].iter().any(|name| version.starts_with(name)))
+}
+
 /// The header of the block to read at.
 pub async fn block(pool: &RpcPool, at: At) -> Result<Block, RpcFault> {
     let head = match at {

@@ -12,13 +12,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time a waiting caller's lease holds without renewal: a third of the wait, within bounds. After a crash, the next caller
-/// gets its turn within its own wait.
-const WAITING_MIN: Duration = Duration::from_millis(750);
-const WAITING_MAX: Duration = Duration::from_secs(3);
+/// Time from taking the lease to recording the answer; after a crash in between, the next caller waits this long.
+const DECIDING: Duration = Duration::from_secs(2);
 /// Time an answer may take from its record to the socket.
 const ANSWERING: Duration = Duration::from_secs(9);
 
@@ -27,38 +24,28 @@ pub(crate) struct AnswerLease {
     facilitator: Arc<Facilitator>,
     id: SettlementId,
     holder: HolderId,
-    held_since: Option<Instant>,
+    held: bool,
 }
 
 impl fmt::Debug for AnswerLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerLease")
-            .field("id", &self.id)
-            .field("held", &self.is_held())
-            .finish_non_exhaustive()
+        f.debug_struct("AnswerLease").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 impl AnswerLease {
-    pub(crate) fn new(facilitator: &Arc<Facilitator>, id: SettlementId) -> Self {
-        Self { facilitator: facilitator.clone(), id, holder: HolderId(Uuid::new_v4()), held_since: None }
-    }
-
-    /// Takes or renews. `false`: another caller holds it.
-    pub(crate) async fn hold(&mut self) -> Result<bool, Fault> {
-        let ttl = (self.facilitator.settle_wait / 3).clamp(WAITING_MIN, WAITING_MAX);
-        if self.held_since.is_some_and(|since| since.elapsed() < ttl / 3) {
-            return Ok(true);
-        }
-        #[allow(clippy::disallowed_methods)] // age of our own claim, an edge
-        let asked = Instant::now();
-        let held = self.facilitator.store.take_answer(self.id, self.holder, ttl).await?;
-        self.held_since = held.then_some(asked);
-        Ok(held)
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        self.held_since.is_some()
+    /// Takes the claim, once there is something to say. `None`: another caller holds it, or was told more than `answers_seen`
+    /// answers, so that this one is its twin.
+    pub(crate) async fn take(
+        facilitator: &Arc<Facilitator>,
+        id: SettlementId,
+        answers_seen: i64,
+    ) -> Result<Option<Self>, Fault> {
+        // Before the question: if this caller goes away while it is asked, the claim is given back all the same.
+        let mut lease =
+            Self { facilitator: facilitator.clone(), id, holder: HolderId(Uuid::new_v4()), held: true };
+        lease.held = facilitator.store.take_answer(id, lease.holder, answers_seen, DECIDING).await?;
+        Ok(lease.held.then_some(lease))
     }
 
     /// Records what is about to be said, before a byte of it leaves, and under its idempotency key if it has one. `None`:
@@ -70,9 +57,6 @@ impl AnswerLease {
         says: LastAnswer,
         keyed: Option<(IdempotencyKey, String)>,
     ) -> Result<Option<Delivery>, Fault> {
-        if !self.is_held() {
-            return Ok(None);
-        }
         let tasks = self.facilitator.tasks.clone();
         let recording = tasks.spawn(async move {
             let mut delivery = Delivery { lease: self, says, can_be_fetched: keyed.is_some() };
@@ -84,14 +68,14 @@ impl AnswerLease {
             if store.begin_answer(lease.id, lease.holder, says, ANSWERING, keyed).await? {
                 return Ok(Some(delivery));
             }
-            delivery.lease.held_since = None;
+            delivery.lease.held = false;
             Ok(None)
         });
         recording.await.map_err(|_| Fault::Internal)?
     }
 
     fn end(&mut self, delivered: bool) {
-        if self.held_since.take().is_none() {
+        if !std::mem::take(&mut self.held) {
             return;
         }
         let (facilitator, id, holder) = (self.facilitator.clone(), self.id, self.holder);
@@ -101,7 +85,7 @@ impl AnswerLease {
                 tracing::warn!(settlement_id = %id, %fault, "an answer lease could not be released");
             }
             for service in facilitator.networks.values() {
-                service.announce();
+                service.waiting.announce(id);
             }
         });
     }

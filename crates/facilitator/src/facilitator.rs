@@ -1,8 +1,9 @@
 //! Everything a running facilitator holds.
 
 use crate::{
-    config::{NetworkSettings, Settings},
+    config::{NetworkSettings, PayeeMode, Settings},
     network::{NetworkService, PolicySettings},
+    payee::Checker,
 };
 use alloy_primitives::{Address, U256};
 use quittance_protocol::{units::Network, wire::Served};
@@ -20,6 +21,9 @@ pub(crate) struct Facilitator {
     pub(crate) reserve_on_verify: bool,
     pub(crate) fee_per_settlement_wei_max: Option<U256>,
     pub(crate) settle_wait: Duration,
+    /// What `/verify` and `/settle` do with the payee check.
+    pub(crate) payee_mode: PayeeMode,
+    pub(crate) payee: Checker,
     /// This process, as a keeper.
     pub(crate) holder: HolderId,
     /// Work that outlives the request that began it; waited for at the end.
@@ -50,6 +54,8 @@ impl Facilitator {
             reserve_on_verify: settings.reserve_on_verify,
             fee_per_settlement_wei_max: settings.fee_per_settlement_wei_max,
             settle_wait: settings.settle_wait,
+            payee_mode: settings.payee.mode,
+            payee: Checker::new(&settings.payee)?,
             holder: HolderId(Uuid::new_v4()),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),

@@ -38,6 +38,7 @@ fn describe() {
     describe_counter!("quittance_reorgs_total", "Transactions whose block left the chain");
     describe_counter!("quittance_recoveries_total", "Open slots found at start");
     describe_counter!("quittance_keeper_failures_total", "Keeper passes that failed and are repeated");
+    describe_counter!("quittance_payee_checks_total", "ERC-8478 payee checks by outcome");
     describe_gauge!(
         "quittance_keeper_last_pass_seconds",
         metrics::Unit::Seconds,
@@ -60,6 +61,10 @@ pub(crate) fn answered(endpoint: &'static str, status: u16, code: &'static str, 
 
 pub(crate) fn delivered(said: &'static str) {
     counter!("quittance_deliveries_total", "said" => said).increment(1);
+}
+
+pub(crate) fn payee_checked(outcome: &'static str) {
+    counter!("quittance_payee_checks_total", "outcome" => outcome).increment(1);
 }
 
 /// Something that happened on a network.

@@ -3,6 +3,7 @@
 use crate::{
     config::NetworkSettings,
     lane::{Lane, keeper::Sent, room::Room},
+    waiting::Waiting,
 };
 use alloy_primitives::Address;
 use quittance_evm::{
@@ -39,8 +40,10 @@ pub(crate) struct NetworkService {
     pub(crate) confirmations: u64,
     /// Wakes the keeper: something was signed.
     pub(crate) wake: Notify,
-    /// Counts what the keeper moved; waiting callers look again at every change.
-    pub(crate) moved: channel::Sender<u64>,
+    /// Callers that wait for their payment.
+    pub(crate) waiting: Waiting,
+    /// Counts the keeper's passes that moved something: there may be room now.
+    pub(crate) passes: channel::Sender<u64>,
     /// Room for more unmined transactions.
     pub(crate) room: Room,
     /// What this process has sent.
@@ -76,7 +79,8 @@ impl NetworkService {
                 .collect(),
             confirmations: settings.confirmations,
             wake: Notify::new(),
-            moved: channel::Sender::new(0),
+            waiting: Waiting::default(),
+            passes: channel::Sender::new(0),
             room: Room::default(),
             sent: Sent::default(),
             doubt: AtomicBool::new(false),
@@ -147,9 +151,9 @@ impl NetworkService {
         Ok(head)
     }
 
-    /// Tells everyone who waits that rows changed.
-    pub(crate) fn announce(&self) {
-        self.moved.send_modify(|count| *count = count.wrapping_add(1));
+    /// Tells everyone who waits for room that something moved.
+    pub(crate) fn made_room(&self) {
+        self.passes.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 

@@ -10,7 +10,8 @@ use crate::{
     fault::Fault,
     lane::{self, keeper::send_attempt, room},
     network::NetworkService,
-    verify::{GasMoney, already_pending, judge, reserved_until, service_of},
+    payee::PaymentCheck,
+    verify::{GasMoney, already_pending, judge, note_payee, reserved_until, service_of},
 };
 use alloy_primitives::{B256, U256};
 use quittance_evm::fees::Fees;
@@ -26,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 /// How often a reservation lost to a twin is tried again before giving up.
 const RESERVE_TRIES: usize = 4;
 
@@ -58,6 +59,7 @@ pub(crate) enum Begun {
 pub(crate) async fn begin(
     facilitator: &Arc<Facilitator>,
     request: &Request,
+    payee: Option<&PaymentCheck>,
     deadline: Instant,
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
@@ -77,14 +79,19 @@ pub(crate) async fn begin(
         let now = clock::now();
         // What verify accepted is settled until its last second: the margin has done its work.
         let margin = if promised { 0 } else { service.policy.validity_margin_seconds };
-        let (verified, gas_money) = match judge(facilitator, request, margin, now).await? {
+        // The same goes for its payee: it was checked before it was promised.
+        let payee = payee.filter(|_| !promised);
+        let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
             Ok(verified) => verified,
             Err(refusal) => return refuse(facilitator, &key, fingerprint, refusal).await,
         };
         let offer = offer(facilitator, service, &verified, &gas_money).await?;
         let terms = verified.terms();
         let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
-            Reserve::Fresh(payment) => payment,
+            Reserve::Fresh(mut payment) => {
+                note_payee(facilitator, &mut payment, payee.and_then(PaymentCheck::report)).await;
+                payment
+            }
             Reserve::Same(payment) if payment.status == Status::Reserved => payment,
             Reserve::Same(payment) => return Ok(Begun::Payment(payment.id)),
             Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
@@ -228,27 +235,26 @@ async fn sign_and_send(
     );
     send_attempt(service, &signed.attempt).await;
     service.wake.notify_one();
-    service.announce();
+    service.waiting.announce(payment.id);
     Ok(true)
 }
 
 /// Waits for the outcome of a payment, at most until `deadline`, and decides whether this caller may be told.
 ///
-/// At most one caller holds the answer lease. It alone is told success or `settlement_pending`; the others wait for
-/// its fate: if its answer is said they are duplicates, if it is gone one of them takes its place.
+/// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
+/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place.
 pub(crate) async fn follow(
     facilitator: &Arc<Facilitator>,
     service: &NetworkService,
     id: SettlementId,
     deadline: Instant,
 ) -> Result<Outcome, Fault> {
-    let mut moved = service.moved.subscribe();
-    let mut lease = AnswerLease::new(facilitator, id);
-    let mut answers_before = None;
+    let mut place = service.waiting.wait_for(id);
+    let mut answers_seen = None;
     loop {
         let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-        let answers_before = *answers_before.get_or_insert(payment.answers);
-        if payment.answers > answers_before && !payment.answer_in_flight {
+        let answers_seen = *answers_seen.get_or_insert(payment.answers);
+        if payment.answers > answers_seen && !payment.answer_in_flight {
             // Another caller was told while this one waited: that one comes back for the rest.
             return Ok(Outcome::Duplicate(payment));
         }
@@ -266,16 +272,16 @@ pub(crate) async fn follow(
                 // On its way to another caller: if that one is gone, this one is next.
                 facilitator.store.lapse_answer(id).await?;
             }
-            Status::Settled | Status::Signed | Status::Mined => {
-                if lease.hold().await? && payment.status == Status::Settled {
+            Status::Settled => {
+                if let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
                     return Ok(Outcome::Success(payment, lease));
                 }
             }
-            Status::Reserved => {}
+            Status::Reserved | Status::Signed | Status::Mined => {}
         }
         let over = tokio::time::timeout_at(deadline, async {
             tokio::select! {
-                _ = moved.changed() => {}
+                () = place.moved() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 () = facilitator.stopping.cancelled() => {}
             }
@@ -283,25 +289,30 @@ pub(crate) async fn follow(
         .await
         .is_err();
         if over || facilitator.stopping.is_cancelled() {
-            return out_of_time(facilitator, id, lease).await;
+            return out_of_time(facilitator, id, answers_seen).await;
         }
     }
 }
 
-/// The wait is over: the holder of the lease may be told what stands; to the others it is somebody else's payment.
+/// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
 async fn out_of_time(
     facilitator: &Arc<Facilitator>,
     id: SettlementId,
-    lease: AnswerLease,
+    answers_seen: i64,
 ) -> Result<Outcome, Fault> {
     let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-    Ok(match payment.status {
+    match payment.status {
         Status::Reserved => return Err(Fault::Timeout),
-        Status::Refused | Status::Failed | Status::SettledElsewhere => Outcome::Failed(payment),
-        _ if !lease.is_held() => Outcome::Duplicate(payment),
-        Status::Signed | Status::Mined => Outcome::Pending(payment, lease),
+        Status::Refused | Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
+        Status::Signed | Status::Mined | Status::Settled => {}
+    }
+    let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? else {
+        return Ok(Outcome::Duplicate(payment));
+    };
+    Ok(match payment.status {
         // It became final this very moment.
         Status::Settled => Outcome::Success(payment, lease),
+        _ => Outcome::Pending(payment, lease),
     })
 }
 

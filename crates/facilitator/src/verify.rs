@@ -2,6 +2,7 @@
 
 use crate::{
     answer::Promise, clock, facilitator::Facilitator, fault::Fault, metrics, network::NetworkService,
+    payee::PaymentCheck,
 };
 use quittance_evm::lens;
 use quittance_protocol::{
@@ -12,6 +13,7 @@ use quittance_protocol::{
     wire::{Refusal, Request},
 };
 use quittance_store::model::{Payment, Reserve};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A reservation is kept this long after `validBefore`: until the last block in which the authorization could execute is
@@ -23,10 +25,11 @@ const FINALITY_SECONDS: u64 = 300;
 pub(crate) async fn verify(
     facilitator: &Arc<Facilitator>,
     request: &Request,
+    payee: Option<&PaymentCheck>,
 ) -> Result<Result<Option<Promise>, Refusal>, Fault> {
     let now = clock::now();
     let margin = service_of(facilitator, request)?.policy.validity_margin_seconds;
-    let (verified, _) = match judge(facilitator, request, margin, now).await? {
+    let (verified, _) = match judge(facilitator, request, payee, margin, now).await? {
         Ok(verified) => verified,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -39,15 +42,30 @@ pub(crate) async fn verify(
     // nothing at all: not even for the moment in which it asks again.
     let reserving = {
         let (facilitator, terms) = (facilitator.clone(), terms.clone());
+        let report = payee.and_then(PaymentCheck::report);
         facilitator.tasks.clone().spawn(async move {
             let reserved = facilitator.store.reserve(&terms, reserved_until(&terms), now).await?;
             Ok::<_, Fault>(match reserved {
-                Reserve::Fresh(payment) => Ok(Some(Promise::new(&facilitator, payment))),
+                Reserve::Fresh(mut payment) => {
+                    note_payee(&facilitator, &mut payment, report).await;
+                    Ok(Some(Promise::new(&facilitator, payment)))
+                }
                 Reserve::Same(_) | Reserve::Other(_) => Err(already_pending()),
             })
         })
     };
     reserving.await.map_err(|_| Fault::Internal)?
+}
+
+/// Stores the payee check's answer with the payment. What was decided on it is decided already, so a store that fails now
+/// costs the record and not the promise.
+pub(crate) async fn note_payee(facilitator: &Facilitator, payment: &mut Payment, report: Option<Value>) {
+    let (None, Some(report)) = (&payment.payee, report) else { return };
+    let report = report.to_string();
+    if let Err(fault) = facilitator.store.note_payee(payment.id, &report).await {
+        tracing::warn!(settlement_id = %payment.id, %fault, "the payee check's outcome was not stored");
+    }
+    payment.payee = Some(report);
 }
 
 /// What a lane offered to pay for gas at the block of the facts.
@@ -61,6 +79,7 @@ pub(crate) struct GasMoney {
 pub(crate) async fn judge(
     facilitator: &Facilitator,
     request: &Request,
+    payee: Option<&PaymentCheck>,
     validity_margin_seconds: u64,
     now: UnixSeconds,
 ) -> Result<Result<(VerifiedPayment, GasMoney), Refusal>, Fault> {
@@ -74,14 +93,18 @@ pub(crate) async fn judge(
         let message = "paymentPayload.payload.signature is too long to be checked in one call";
         return Ok(Err(Refusal::new(Code::InvalidPayload, message)));
     }
-    let reading = lens::read(&service.pool, request, &policy, &lanes, now).await?;
+    let reading = lens::read(&service.pool, request, &policy, &lanes, now);
+    let reading = PaymentCheck::beside(payee, &facilitator.payee, reading).await?;
     for (lane, balance) in reading.lane_balances.iter().enumerate() {
         metrics::lane_balance(service, lane, *balance);
     }
     let gas_money = GasMoney { base_fee: reading.facts.block.base_fee, lane_balances: reading.lane_balances };
     // The clock is read again: a slow node must not let a window close unnoticed.
-    Ok(rules::check(request, &reading.facts, &policy, now.max(clock::now()))
-        .map(|verified| (verified, gas_money)))
+    let verified = rules::check(request, &reading.facts, &policy, now.max(clock::now()));
+    Ok(match (verified, payee.and_then(PaymentCheck::refusal)) {
+        (Ok(_), Some(refusal)) => Err(refusal),
+        (verified, _) => verified.map(|verified| (verified, gas_money)),
+    })
 }
 
 pub(crate) fn service_of<'a>(

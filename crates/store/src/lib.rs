@@ -129,6 +129,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Closes a slot: the chain has consumed its nonce at depth. The first outcome stays; closing again changes nothing.
     async fn close_slot(&self, slot: SlotId, outcome: SlotOutcome) -> Result<(), StoreError>;
 
+    /// Applies a final event and closes the slot that proved it, in one transaction. `None`: the payment had moved on;
+    /// nothing changed.
+    async fn conclude(
+        &self,
+        slot: SlotId,
+        id: SettlementId,
+        version: i64,
+        event: Event,
+        evidence: &Evidence,
+    ) -> Result<Option<Payment>, StoreError>;
+
     /// Opens a closed slot again: the chain has lost the transaction that closed it. Returns whether there was one.
     async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError>;
 
@@ -141,12 +152,14 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     // ---- handing out the outcome once (interface.md, "One payment, one grant") ----
 
-    /// Tries to become the one request that may answer for this payment; holds for `ttl` in database time.
-    /// Re-taking by the same holder renews. `false`: another live holder, or (`Payment::last_answer` = success) nothing left to hand out.
+    /// Tries to become the one request that may answer for this payment; holds for `ttl` in database time. Re-taking by the
+    /// same holder renews. `false`: another live holder, nothing left to hand out (`Payment::last_answer` = success), or more
+    /// than `answers_seen` answers were said, so that another caller was told while this one waited.
     async fn take_answer(
         &self,
         id: SettlementId,
         holder: HolderId,
+        answers_seen: i64,
         ttl: Duration,
     ) -> Result<bool, StoreError>;
 

@@ -142,7 +142,7 @@ macro_rules! statements {
             take_answer: concat!(
                 "UPDATE payments SET answer_holder = $2, answer_until_ms = ", $now, " + $3, ",
                 "answer_before = CASE WHEN answer_holder = $2 THEN answer_before ELSE NULL END ",
-                "WHERE id = $1 AND (last_answer IS NULL OR last_answer <> 'success') ",
+                "WHERE id = $1 AND answers <= $4 AND (last_answer IS NULL OR last_answer <> 'success') ",
                 "AND (answer_holder IS NULL OR answer_holder = $2 OR answer_until_ms <= ", $now, ")"
             ),
             // Begun twice, it is one answer, and goes back to what stood before the first time.

@@ -251,11 +251,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         rows.first().map(rows::payment).transpose()
     }
 
-    async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError> {
     async fn note_payee(&self, id: SettlementId, answer: &str) -> Result<(), StoreError> {
         self.execute(D::SQL.note_payee, binds![id.to_string(), answer]).await.map(drop)
     }
 
+    async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError> {
         let mut binds: Vec<Bind> = Vec::new();
         binds.extend(filter.network.map(rows::chain_id).transpose()?.map(Bind::from));
         binds.extend(filter.asset.map(|asset| Bind::from(hex(asset))));
@@ -380,6 +380,21 @@ impl<D: Dialect> Store for SqlStore<D> {
         self.execute(D::SQL.close_slot, binds![slot.0, rows::outcome_name(outcome)]).await.map(drop)
     }
 
+    async fn conclude(
+        &self,
+        slot: SlotId,
+        id: SettlementId,
+        version: i64,
+        event: Event,
+        evidence: &Evidence,
+    ) -> Result<Option<Payment>, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some(payment) = tx.transition(id, version, event, evidence).await? else { return Ok(None) };
+        tx.execute(D::SQL.close_slot, binds![slot.0, rows::outcome_name(SlotOutcome::Ours)]).await?;
+        tx.commit().await?;
+        Ok(Some(payment))
+    }
+
     async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError> {
         let binds =
             binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(nonce.0, "lane nonce")?];
@@ -438,9 +453,10 @@ impl<D: Dialect> Store for SqlStore<D> {
         &self,
         id: SettlementId,
         holder: HolderId,
+        answers_seen: i64,
         ttl: Duration,
     ) -> Result<bool, StoreError> {
-        let binds = binds![id.to_string(), holder.0.to_string(), rows::lease_ms(ttl)];
+        let binds = binds![id.to_string(), holder.0.to_string(), rows::lease_ms(ttl), answers_seen];
         Ok(self.execute(D::SQL.take_answer, binds).await? == 1)
     }
 

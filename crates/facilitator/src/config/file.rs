@@ -1,6 +1,6 @@
 //! The shape of the TOML file, and the step from text to meaning.
 
-use super::{ConfigError, ServerSettings, Settings, networks, secret};
+use super::{ConfigError, PayeeSettings, ServerSettings, Settings, networks, payee, secret};
 use alloy_primitives::U256;
 use quittance_protocol::units::parse_decimal_u256;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -14,7 +14,7 @@ pub(super) struct File {
     replay: Replay,
     policy: Policy,
     settle: Settle,
-    payee: Payee,
+    payee: payee::Payee,
     #[serde(default)]
     networks: Vec<networks::Network>,
 }
@@ -59,26 +59,6 @@ struct Settle {
     wait_seconds: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code)] // read so that a mistyped key is an error; used when the check is on
-struct Payee {
-    mode: String,
-    registry_allow_private_hosts: bool,
-    ipfs_gateway: String,
-    #[serde(default)]
-    registries: Vec<Registry>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code)]
-struct Registry {
-    id: String,
-    #[serde(default)]
-    rpc_urls: Vec<String>,
-}
-
 /// Wei do not fit TOML's integers, so they are a string; the environment turns digits into a number.
 fn wei<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
     #[derive(Deserialize)]
@@ -119,6 +99,11 @@ fn without_source(message: &str) -> String {
 }
 
 impl File {
+    /// Only what `quittance payee` needs: no signers, and no network if registries bring their own endpoints.
+    pub(super) fn understand_payee(self) -> Result<PayeeSettings, ConfigError> {
+        self.payee.understand(&networks::endpoints(&self.networks)?)
+    }
+
     pub(super) fn understand(self) -> Result<Settings, ConfigError> {
         let server = self.server.understand()?;
         let settle_wait = Duration::from_secs(positive("settle.wait_seconds", self.settle.wait_seconds)?);
@@ -128,20 +113,12 @@ impl File {
                 "must be shorter than server.request_timeout_ms, or no caller would ever see settlement_pending",
             ));
         }
-        match self.payee.mode.as_str() {
-            "off" => {}
-            "report" | "refuse-mismatch" => {
-                return Err(ConfigError::value(
-                    "payee.mode",
-                    "this version has no payee check; only \"off\" is possible",
-                ));
-            }
-            _ => {
-                return Err(ConfigError::value(
-                    "payee.mode",
-                    "must be \"off\", \"report\" or \"refuse-mismatch\"",
-                ));
-            }
+        let payee = self.payee.understand(&networks::endpoints(&self.networks)?)?;
+        if payee.allow_private_hosts && !server.listen.ip().is_loopback() {
+            return Err(ConfigError::value(
+                "payee.registry_allow_private_hosts",
+                "is for tests: with it, strangers who can reach server.listen can reach this machine's network",
+            ));
         }
         const GAS_OF_A_TRANSFER: u64 = 100_000;
         if self.policy.gas_per_settlement_max < GAS_OF_A_TRANSFER {
@@ -174,6 +151,7 @@ impl File {
             gas_per_settlement_max: self.policy.gas_per_settlement_max,
             fee_per_settlement_wei_max: (!fee_max.is_zero()).then_some(fee_max),
             settle_wait,
+            payee,
             networks: networks::understand(self.networks)?,
         })
     }

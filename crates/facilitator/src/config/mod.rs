@@ -2,9 +2,11 @@
 
 mod file;
 mod networks;
+mod payee;
 mod secret;
 
 pub use networks::{NetworkSettings, v1_name_of};
+pub use payee::{PayeeMode, PayeeSettings, RegistrySettings};
 pub use secret::Secret;
 
 use alloy_primitives::U256;
@@ -70,6 +72,8 @@ pub struct Settings {
     pub fee_per_settlement_wei_max: Option<U256>,
     /// `settle.wait_seconds`.
     pub settle_wait: Duration,
+    /// `payee.*`.
+    pub payee: PayeeSettings,
     /// `[[networks]]`, at least one.
     pub networks: Vec<NetworkSettings>,
 }
@@ -95,6 +99,15 @@ pub struct ServerSettings {
 
 /// Where settings come from: `--config`, else `$QUITTANCE_CONFIG`, else `./quittance.toml` if it is there.
 pub fn load(path: Option<&Path>) -> Result<Settings, ConfigError> {
+    extract(&figment(path)?)?.understand()
+}
+
+/// Only `payee.*`, from the same places: for who reads chains and signs nothing.
+pub(crate) fn load_payee(path: Option<&Path>) -> Result<PayeeSettings, ConfigError> {
+    extract(&figment(path)?)?.understand_payee()
+}
+
+fn figment(path: Option<&Path>) -> Result<Figment, ConfigError> {
     const FALLBACK: &str = "quittance.toml";
     let named =
         path.map(Path::to_path_buf).or_else(|| secret::environment("QUITTANCE_CONFIG").map(PathBuf::from));
@@ -109,7 +122,7 @@ pub fn load(path: Option<&Path>) -> Result<Settings, ConfigError> {
     }
     // Only names with a section are settings: QUITTANCE_CONFIG and the like are not.
     let environment = Env::prefixed("QUITTANCE_").filter(|key| key.as_str().contains("__")).split("__");
-    from_figment(&figment.merge(environment))
+    Ok(figment.merge(environment))
 }
 
 /// A secret that the command line refers to.
@@ -119,7 +132,7 @@ pub(crate) fn secret(key: &str, reference: &str) -> Result<Secret, ConfigError> 
 
 /// Settings from TOML text above the defaults; no environment.
 pub fn parse(text: &str) -> Result<Settings, ConfigError> {
-    from_figment(&Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(text)))
+    extract(&Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(text)))?.understand()
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -127,10 +140,9 @@ fn read(path: &Path) -> Result<String, ConfigError> {
         .map_err(|error| ConfigError::File { path: path.into(), reason: error.kind().to_string() })
 }
 
-fn from_figment(figment: &Figment) -> Result<Settings, ConfigError> {
-    let file: file::File = figment.extract().map_err(|errors| {
+fn extract(figment: &Figment) -> Result<file::File, ConfigError> {
+    figment.extract().map_err(|errors| {
         let texts: Vec<String> = errors.into_iter().map(|error| file::describe(&error)).collect();
         ConfigError::Read(texts.join("; "))
-    })?;
-    file.understand()
+    })
 }

@@ -5,7 +5,10 @@ use alloy_primitives::Address;
 use quittance_evm::sign::LaneSigner;
 use quittance_protocol::{units::Network as ChainNetwork, wire::parse_address};
 use serde::Deserialize;
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 use url::Url;
 
 #[derive(Deserialize)]
@@ -95,12 +98,32 @@ pub(super) fn understand(networks: Vec<Network>) -> Result<Vec<NetworkSettings>,
     Ok(settings)
 }
 
+/// What reading a chain needs, without the keys that settling needs.
+pub(super) struct Endpoints {
+    pub(super) network: ChainNetwork,
+    pub(super) v1_name: Option<String>,
+    pub(super) rpc_urls: Vec<Url>,
+}
+
+/// The endpoints of every network, for who only reads.
+pub(super) fn endpoints(networks: &[Network]) -> Result<Vec<Endpoints>, ConfigError> {
+    let each = networks.iter().enumerate();
+    each.map(|(i, network)| network.endpoints(&|field| format!("networks[{i}].{field}"))).collect()
+}
+
+/// Every v1 name that is known and the network it stands for; what is configured comes first.
+pub(super) fn v1_names(networks: &[Endpoints]) -> BTreeMap<String, String> {
+    let known = V1_NAMES.iter().map(|(id, name)| ((*name).to_owned(), format!("eip155:{id}")));
+    let configured =
+        networks.iter().filter_map(|n| n.v1_name.as_ref().map(|name| (name.clone(), n.network.to_string())));
+    known.chain(configured).collect()
+}
+
 impl Network {
-    fn understand(self, key: &dyn Fn(&str) -> String) -> Result<NetworkSettings, ConfigError> {
-        const CONFIRMATIONS_MAX: u64 = 1_000;
+    fn endpoints(&self, key: &dyn Fn(&str) -> String) -> Result<Endpoints, ConfigError> {
         let network: ChainNetwork =
             self.id.parse().map_err(|_| ConfigError::value(key("id"), "must be eip155:<chain id>"))?;
-        let v1_name = match self.v1_name {
+        let v1_name = match &self.v1_name {
             None => v1_name_of(network).map(str::to_owned),
             Some(name) if name.is_empty() => None,
             Some(name) if name.contains(':') => {
@@ -109,22 +132,19 @@ impl Network {
                     "is a legacy name like base-sepolia, not CAIP-2",
                 ));
             }
-            Some(name) => Some(name),
+            Some(name) => Some(name.clone()),
         };
         if self.rpc_urls.is_empty() {
             return Err(ConfigError::value(key("rpc_urls"), "at least one is needed"));
         }
+        Ok(Endpoints { network, v1_name, rpc_urls: secret::rpc_urls(&key("rpc_urls"), &self.rpc_urls)? })
+    }
+
+    fn understand(self, key: &dyn Fn(&str) -> String) -> Result<NetworkSettings, ConfigError> {
+        const CONFIRMATIONS_MAX: u64 = 1_000;
+        let Endpoints { network, v1_name, rpc_urls } = self.endpoints(key)?;
         if self.signers.is_empty() {
             return Err(ConfigError::value(key("signers"), "at least one is needed to settle"));
-        }
-        let mut rpc_urls = Vec::with_capacity(self.rpc_urls.len());
-        for (i, reference) in self.rpc_urls.iter().enumerate() {
-            let key = format!("{}[{i}]", key("rpc_urls"));
-            let url = secret::resolve_or_literal(&key, reference)?;
-            match Url::parse(url.expose()) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => rpc_urls.push(url),
-                _ => return Err(ConfigError::value(key, "must be an http or https URL")),
-            }
         }
         let mut signers: Vec<LaneSigner> = Vec::with_capacity(self.signers.len());
         for (i, reference) in self.signers.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use super::ConfigError;
 use std::fmt;
+use url::Url;
 
 /// A value that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,6 +40,19 @@ pub(super) fn resolve(key: &str, reference: &str) -> Result<Secret, ConfigError>
 /// `env:NAME`, `file:PATH`, or the value itself.
 pub(super) fn resolve_or_literal(key: &str, value: &str) -> Result<Secret, ConfigError> {
     Ok(lookup(key, value)?.unwrap_or_else(|| Secret::new(value)))
+}
+
+/// RPC endpoints, each a secret or a literal: their paths can be keys.
+pub(super) fn rpc_urls(key: &str, references: &[String]) -> Result<Vec<Url>, ConfigError> {
+    let each = references.iter().enumerate();
+    each.map(|(i, reference)| {
+        let key = format!("{key}[{i}]");
+        match Url::parse(resolve_or_literal(&key, reference)?.expose()) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+            _ => Err(ConfigError::value(key, "must be an http or https URL")),
+        }
+    })
+    .collect()
 }
 
 fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {

@@ -5,6 +5,7 @@ mod connection;
 mod guard;
 mod health;
 mod listener;
+mod payee;
 mod payments;
 mod settlements;
 pub(crate) mod shape;
@@ -59,6 +60,7 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
     let guarded = Router::new()
         .route("/verify", post(payments::verify))
         .route("/settle", post(payments::settle))
+        .route("/payee", post(payee::payee))
         .route("/supported", get(supported::supported))
         .route("/settlements", get(settlements::list))
         .route("/settlements/{id}", get(settlements::one))

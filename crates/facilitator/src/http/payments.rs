@@ -10,6 +10,7 @@ use crate::{
     answer::{AnswerLease, Outbox},
     fault::Fault,
     idempotency::{self, Binding},
+    payee::PaymentCheck,
     settle::{self, Begun, Outcome},
     verify::{self, service_of},
 };
@@ -26,6 +27,7 @@ use quittance_protocol::{
 };
 use quittance_store::model::{IdempotencyKey, LastAnswer, Payment};
 use serde_json::Value;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 pub(super) async fn verify(
@@ -51,13 +53,20 @@ async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: 
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    match verify::verify(&app.facilitator, &request).await {
+    let payee = match PaymentCheck::of(&app.facilitator, &body) {
+        Ok(payee) => payee,
+        Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
+    };
+    match verify::verify(&app.facilitator, &request, payee.as_ref()).await {
         Ok(Ok(Some(promise))) => {
-            let text = shape::valid(echo, Some(promise.payment())).to_string();
+            let text = shape::valid(echo, Some(promise.payment()), None).to_string();
             json(Body::new(DeliveredBody::new(text.into(), Box::new(promise), outbox)))
         }
-        Ok(Ok(None)) => json(Body::from(shape::valid(echo, None).to_string())),
-        Ok(Err(refusal)) => refused(Endpoint::Verify, &refusal, echo),
+        Ok(Ok(None)) => json(Body::from(shape::valid(echo, None, report(payee.as_ref())).to_string())),
+        Ok(Err(refusal)) => {
+            let body = shape::refused(Endpoint::Verify, &refusal, echo, report(payee.as_ref()));
+            shape::answer(StatusCode::OK, Some(refusal.code), body)
+        }
         Err(fault) => guard::fault(&fault, Endpoint::Verify, echo),
     }
 }
@@ -99,6 +108,10 @@ async fn settle_within(
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
+    let payee = match PaymentCheck::of(&app.facilitator, &body) {
+        Ok(payee) => payee.map(Arc::new),
+        Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
+    };
     let key = keys.or_else(|| idempotency::extension_key(&parts.headers, &request));
     if let Some(key) = &key {
         match idempotency::bind(&app.facilitator, key, &fingerprint(&request.payment, &request.requirement))
@@ -116,21 +129,32 @@ async fn settle_within(
             Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
         }
     }
-    let outcome = match outcome(app, &request, started).await {
+    let outcome = match outcome(app, &request, payee.clone(), started).await {
         Ok(outcome) => outcome,
         Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
     };
-    answer(app, outbox, outcome, key.as_ref(), echo).await
+    answer(app, outbox, outcome, report(payee.as_deref()), key.as_ref(), echo).await
+}
+
+/// `extra.payee`, for answers without a row that has it.
+fn report(payee: Option<&PaymentCheck>) -> Option<Value> {
+    payee.and_then(PaymentCheck::report)
 }
 
 /// The work runs in a task of its own: a caller that hangs up only stops waiting.
-async fn outcome(app: &App, request: &wire::Request, started: Instant) -> Result<Outcome, Fault> {
+async fn outcome(
+    app: &App,
+    request: &wire::Request,
+    payee: Option<Arc<PaymentCheck>>,
+    started: Instant,
+) -> Result<Outcome, Fault> {
     let facilitator = app.facilitator.clone();
     let service = service_of(&facilitator, request)?.clone();
     let deadline = started + facilitator.settle_wait;
     let begun = {
         let (facilitator, request) = (facilitator.clone(), request.clone());
-        facilitator.tasks.clone().spawn(async move { settle::begin(&facilitator, &request, deadline).await })
+        let tasks = facilitator.tasks.clone();
+        tasks.spawn(async move { settle::begin(&facilitator, &request, payee.as_deref(), deadline).await })
     };
     match begun.await.map_err(|_| Fault::Internal)?? {
         Begun::Refused(refusal) => Ok(Outcome::Refused(refusal, None)),
@@ -142,6 +166,7 @@ async fn answer(
     app: &App,
     outbox: Outbox,
     outcome: Outcome,
+    payee: Option<Value>,
     key: Option<&IdempotencyKey>,
     echo: &Echo,
 ) -> Response<Body> {
@@ -164,7 +189,7 @@ async fn answer(
         Outcome::Refused(refusal, payment) => {
             let body = match payment {
                 Some(payment) => shape::not_settled(echo, &payment, refusal.code, &refusal.message, "first"),
-                None => Endpoint::Settle.refusal(&refusal, echo),
+                None => shape::refused(Endpoint::Settle, &refusal, echo, payee),
             };
             (body, refusal.code)
         }

@@ -121,14 +121,22 @@ pub(crate) fn checksummed(address: Address) -> String {
 }
 
 /// `isValid: true`.
-pub(crate) fn valid(echo: &Echo, reserved: Option<&Payment>) -> Value {
+pub(crate) fn valid(echo: &Echo, reserved: Option<&Payment>, payee: Option<Value>) -> Value {
     let mut body = json!({ "isValid": true });
     if let (Some(payer), Some(object)) = (echo.payer, body.as_object_mut()) {
         object.insert("payer".into(), json!(checksummed(payer)));
     }
-    if let Some(payment) = reserved {
-        add_extra(&mut body, payment, None);
+    match reserved {
+        Some(payment) => add_extra(&mut body, payment, None),
+        None => add_payee(&mut body, payee),
     }
+    body
+}
+
+/// An answer that says no about a payment without a row.
+pub(crate) fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo, payee: Option<Value>) -> Value {
+    let mut body = endpoint.refusal(refusal, echo);
+    add_payee(&mut body, payee);
     body
 }
 
@@ -166,10 +174,28 @@ fn add_extra(body: &mut Value, payment: &Payment, replay: Option<&'static str>) 
     if let (Some(replay), Some(object)) = (replay, extra.as_object_mut()) {
         object.insert("replay".into(), json!(replay));
     }
+    if let (Some(payee), Some(object)) = (stored_payee(payment), extra.as_object_mut()) {
+        object.insert("payee".into(), payee);
+    }
+    extend_extra(body, extra);
+}
+
+fn add_payee(body: &mut Value, payee: Option<Value>) {
+    if let Some(payee) = payee {
+        extend_extra(body, json!({ "payee": payee }));
+    }
+}
+
+fn extend_extra(body: &mut Value, extra: Value) {
     match body.get_mut("extra").and_then(Value::as_object_mut) {
         Some(known) => known.extend(extra.as_object().cloned().unwrap_or_default()),
         None => body["extra"] = extra,
     }
+}
+
+/// The payee check's answer as it was stored.
+fn stored_payee(payment: &Payment) -> Option<Value> {
+    payment.payee.as_deref().and_then(|answer| serde_json::from_str(answer).ok())
 }
 
 /// A row as `GET /settlements` shows it.
@@ -195,6 +221,9 @@ pub(crate) fn settlement(payment: &Payment) -> Value {
         }
         if let Some(message) = &payment.message {
             object.insert("message".into(), json!(message));
+        }
+        if let Some(payee) = stored_payee(payment) {
+            object.insert("payee".into(), payee);
         }
         if let Some(number) = payment.block_number {
             object.insert("blockNumber".into(), json!(number.to_string()));

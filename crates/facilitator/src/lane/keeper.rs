@@ -205,7 +205,7 @@ impl<'a> Keeper<'a> {
             return Err(fault);
         }
         if moved {
-            self.service.announce();
+            self.service.made_room();
         }
         Ok(if moved { Activity::Moved } else { Activity::Waiting })
     }
@@ -395,10 +395,16 @@ impl<'a> Keeper<'a> {
 
     async fn transition(&self, payment: &Payment, event: Event, evidence: &Evidence) -> Result<bool, Fault> {
         let moved = self.facilitator.store.transition(payment.id, payment.version, event, evidence).await?;
-        if let Some(moved) = &moved {
-            metrics::ended(self.service, moved.status);
+        Ok(self.moved(moved.as_ref()))
+    }
+
+    /// At once, not at the end of the pass: the first of many must not wait for the last.
+    fn moved(&self, payment: Option<&Payment>) -> bool {
+        if let Some(payment) = payment {
+            metrics::ended(self.service, payment.status);
+            self.service.waiting.announce(payment.id);
         }
-        Ok(moved.is_some())
+        payment.is_some()
     }
 
     async fn close(&self, slot: &OpenSlot, outcome: SlotOutcome) -> Result<bool, Fault> {
@@ -412,8 +418,9 @@ impl<'a> Keeper<'a> {
         let Some(payment) = &slot.payment else { return self.close(slot, SlotOutcome::Ours).await };
         if is_payment && receipt.success {
             let (event, evidence) = outcome::of_success(&payment.terms, receipt);
-            self.event(slot, event, evidence).await?;
-            return self.close(slot, SlotOutcome::Ours).await;
+            let store = &self.facilitator.store;
+            let concluded = store.conclude(slot.id, payment.id, payment.version, event, &evidence).await?;
+            return Ok(self.moved(concluded.as_ref()));
         }
         // The outcome first, then the slot: a crash in between finds the slot open and looks again.
         let consumed = if is_payment { Consumed::Reverted(receipt) } else { Consumed::Canceled(receipt) };

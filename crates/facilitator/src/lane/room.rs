@@ -85,14 +85,14 @@ pub(crate) async fn enter(
     payer: Address,
     deadline: Instant,
 ) -> Result<Entering<'_>, Fault> {
-    let mut moved = service.moved.subscribe();
+    let mut passes = service.passes.subscribe();
     loop {
         if let Some(entering) = service.room.try_enter(payer, service.lanes.len()) {
             return Ok(entering);
         }
         let looked = tokio::time::timeout_at(deadline, async {
             tokio::select! {
-                _ = moved.changed() => {}
+                _ = passes.changed() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         });

@@ -26,9 +26,9 @@ async fn said(store: &dyn Store, id: SettlementId) -> (Option<LastAnswer>, bool)
 async fn one_request_answers_at_a_time(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, one, two) = (reserved(store).await.id, holder(), holder());
-    assert!(store.take_answer(id, one, LONG).await.unwrap());
-    assert!(store.take_answer(id, one, LONG).await.unwrap(), "the holder renews");
-    assert!(!store.take_answer(id, two, LONG).await.unwrap());
+    assert!(store.take_answer(id, one, i64::MAX, LONG).await.unwrap());
+    assert!(store.take_answer(id, one, i64::MAX, LONG).await.unwrap(), "the holder renews");
+    assert!(!store.take_answer(id, two, i64::MAX, LONG).await.unwrap());
     for says in [LastAnswer::Pending, LastAnswer::Success] {
         assert!(!store.begin_answer(id, two, says, LONG, None).await.unwrap());
     }
@@ -36,7 +36,7 @@ async fn one_request_answers_at_a_time(fixture: Fixture) {
         assert!(!store.release_answer(id, two, delivered).await.unwrap());
     }
     store.lapse_answer(id).await.unwrap();
-    assert!(store.take_answer(id, one, LONG).await.unwrap(), "a lease that holds does not lapse");
+    assert!(store.take_answer(id, one, i64::MAX, LONG).await.unwrap(), "a lease that holds does not lapse");
 
     assert!(store.release_answer(id, one, false).await.unwrap());
     assert!(!store.release_answer(id, one, false).await.unwrap(), "it is given back already");
@@ -45,29 +45,29 @@ async fn one_request_answers_at_a_time(fixture: Fixture) {
         "no lease, no answer"
     );
     assert_eq!(said(store, id).await, (None, false));
-    assert!(store.take_answer(id, two, LONG).await.unwrap());
+    assert!(store.take_answer(id, two, i64::MAX, LONG).await.unwrap());
 }
 
 async fn a_success_is_handed_out_once(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, one, two) = (reserved(store).await.id, holder(), holder());
-    assert!(store.take_answer(id, one, LONG).await.unwrap());
+    assert!(store.take_answer(id, one, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, one, LastAnswer::Pending, LONG, None).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
     assert!(store.release_answer(id, one, true).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
 
-    assert!(store.take_answer(id, one, LONG).await.unwrap());
+    assert!(store.take_answer(id, one, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, one, LastAnswer::Success, LONG, None).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Success), true));
     // On its way is handed out, to everybody else and to the holder itself.
     for who in [one, two] {
-        assert!(!store.take_answer(id, who, LONG).await.unwrap());
+        assert!(!store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
         assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
     }
     assert!(store.release_answer(id, one, true).await.unwrap());
     for who in [one, two] {
-        assert!(!store.take_answer(id, who, LONG).await.unwrap());
+        assert!(!store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
         assert!(!store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
         assert!(!store.release_answer(id, who, false).await.unwrap());
     }
@@ -87,7 +87,7 @@ async fn what_did_not_arrive_was_never_said(fixture: Fixture) {
         (LastAnswer::Success, false, Some(LastAnswer::Pending)),
         (LastAnswer::Success, true, Some(LastAnswer::Success)),
     ] {
-        assert!(store.take_answer(id, who, LONG).await.unwrap());
+        assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
         assert!(store.begin_answer(id, who, says, LONG, None).await.unwrap());
         assert!(store.release_answer(id, who, delivered).await.unwrap());
         assert_eq!(said(store, id).await, (stands, false), "{says:?}, delivered: {delivered}");
@@ -98,7 +98,7 @@ async fn what_did_not_arrive_was_never_said(fixture: Fixture) {
 async fn an_answer_begun_twice_goes_back_to_the_start(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, who) = (reserved(store).await.id, holder());
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     for says in [LastAnswer::Pending, LastAnswer::Pending, LastAnswer::Success] {
         assert!(store.begin_answer(id, who, says, LONG, None).await.unwrap());
         assert_eq!(said(store, id).await, (Some(says), true));
@@ -112,13 +112,13 @@ async fn answers_are_counted_as_they_are_said(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, who, next) = (reserved(store).await.id, holder(), holder());
     let count = async || store.payment(id).await.unwrap().unwrap().answers;
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert!(store.release_answer(id, who, false).await.unwrap());
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert!(store.release_answer(id, who, true).await.unwrap());
     assert_eq!(count().await, 0, "a lease is no answer");
 
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     for _ in 0..2 {
         assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
         assert_eq!(count().await, 1, "in flight, and one however often it is begun");
@@ -127,16 +127,16 @@ async fn answers_are_counted_as_they_are_said(fixture: Fixture) {
     assert_eq!(count().await, 0);
 
     for told in 1..3 {
-        assert!(store.take_answer(id, who, LONG).await.unwrap());
+        assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
         assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
         assert!(store.release_answer(id, who, true).await.unwrap());
         assert_eq!(count().await, told);
     }
 
     // What its process did not live to confirm counts.
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, who, LastAnswer::Pending, Duration::ZERO, None).await.unwrap());
-    assert!(store.take_answer(id, next, LONG).await.unwrap());
+    assert!(store.take_answer(id, next, i64::MAX, LONG).await.unwrap());
     assert!(store.release_answer(id, next, false).await.unwrap());
     assert_eq!(count().await, 3);
 }
@@ -154,7 +154,7 @@ async fn a_keyed_answer_is_recorded_with_its_grant(fixture: Fixture) {
     assert!(!store.begin_answer(id, who, LastAnswer::Success, LONG, keyed).await.unwrap());
     assert_eq!(bound().await, KeyBinding::Same(None), "no lease, no answer");
 
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, who, LastAnswer::Success, LONG, keyed).await.unwrap());
     assert_eq!(bound().await, KeyBinding::Same(Some("{}".to_owned())));
     assert_eq!(said(store, id).await, (Some(LastAnswer::Success), true));
@@ -169,12 +169,25 @@ async fn a_keyed_answer_is_recorded_with_its_grant(fixture: Fixture) {
 async fn renewing_forgets_nothing(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, who) = (reserved(store).await.id, holder());
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, who, LastAnswer::Pending, LONG, None).await.unwrap());
-    assert!(store.take_answer(id, who, LONG).await.unwrap());
+    assert!(store.take_answer(id, who, i64::MAX, LONG).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), true));
     assert!(store.release_answer(id, who, false).await.unwrap());
     assert_eq!(said(store, id).await, (None, false));
+}
+
+/// Another caller was told while this one waited: it is a twin, not a repeat.
+async fn a_caller_that_waited_while_another_was_told_may_not_answer(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, first, twin, repeat) = (reserved(store).await.id, holder(), holder(), holder());
+    let seen = store.payment(id).await.unwrap().unwrap().answers;
+    assert!(store.take_answer(id, first, seen, LONG).await.unwrap());
+    assert!(store.begin_answer(id, first, LastAnswer::Pending, LONG, None).await.unwrap());
+    assert!(store.release_answer(id, first, true).await.unwrap());
+    assert!(!store.take_answer(id, twin, seen, LONG).await.unwrap());
+    let seen = store.payment(id).await.unwrap().unwrap().answers;
+    assert!(store.take_answer(id, repeat, seen, LONG).await.unwrap());
 }
 
 async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
@@ -184,7 +197,7 @@ async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
         let store = stores[i % stores.len()].clone();
         tokio::spawn(async move {
             let who = holder();
-            let held = store.take_answer(id, who, LONG).await.unwrap();
+            let held = store.take_answer(id, who, i64::MAX, LONG).await.unwrap();
             let begun = store.begin_answer(id, who, LastAnswer::Success, LONG, None).await.unwrap();
             assert_eq!(held, begun);
             begun
@@ -197,10 +210,10 @@ async fn of_fifty_requests_one_may_answer(fixture: Fixture) {
 async fn a_lease_lapses_in_database_time(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, gone, next) = (reserved(store).await.id, holder(), holder());
-    assert!(store.take_answer(id, gone, SHORT).await.unwrap());
-    eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
+    assert!(store.take_answer(id, gone, i64::MAX, SHORT).await.unwrap());
+    eventually(async || store.take_answer(id, next, i64::MAX, LONG).await.unwrap()).await;
     // The request that came back late finds that it is no longer the one.
-    assert!(!store.take_answer(id, gone, LONG).await.unwrap());
+    assert!(!store.take_answer(id, gone, i64::MAX, LONG).await.unwrap());
     assert!(!store.begin_answer(id, gone, LastAnswer::Success, LONG, None).await.unwrap());
     assert!(!store.release_answer(id, gone, true).await.unwrap());
     assert_eq!(said(store, id).await, (None, false));
@@ -210,14 +223,14 @@ async fn a_lease_lapses_in_database_time(fixture: Fixture) {
 async fn what_a_dead_process_had_begun_counts_as_said(fixture: Fixture) {
     let store = &*fixture.store;
     let (id, gone, next) = (reserved(store).await.id, holder(), holder());
-    assert!(store.take_answer(id, gone, LONG).await.unwrap());
+    assert!(store.take_answer(id, gone, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, gone, LastAnswer::Pending, SHORT, None).await.unwrap());
-    eventually(async || store.take_answer(id, next, LONG).await.unwrap()).await;
+    eventually(async || store.take_answer(id, next, i64::MAX, LONG).await.unwrap()).await;
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false));
     assert!(store.release_answer(id, next, false).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Pending), false), "nothing of its own to take back");
 
-    assert!(store.take_answer(id, gone, LONG).await.unwrap());
+    assert!(store.take_answer(id, gone, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(id, gone, LastAnswer::Success, SHORT, None).await.unwrap());
     eventually(async || {
         store.lapse_answer(id).await.unwrap();
@@ -226,7 +239,7 @@ async fn what_a_dead_process_had_begun_counts_as_said(fixture: Fixture) {
     .await;
     // Should it be alive after all, it is too late to take it back.
     assert!(!store.release_answer(id, gone, false).await.unwrap());
-    assert!(!store.take_answer(id, next, LONG).await.unwrap());
+    assert!(!store.take_answer(id, next, i64::MAX, LONG).await.unwrap());
     assert_eq!(said(store, id).await, (Some(LastAnswer::Success), false));
 }
 
@@ -235,10 +248,10 @@ async fn a_lapsed_lease_nobody_took_is_still_the_holders(fixture: Fixture) {
     let store = &*fixture.store;
     for delivered in [true, false] {
         let (id, slow) = (reserved(store).await.id, holder());
-        assert!(store.take_answer(id, slow, Duration::ZERO).await.unwrap());
+        assert!(store.take_answer(id, slow, i64::MAX, Duration::ZERO).await.unwrap());
         assert!(store.begin_answer(id, slow, LastAnswer::Success, Duration::ZERO, None).await.unwrap());
         assert!(store.release_answer(id, slow, delivered).await.unwrap());
-        assert_eq!(store.take_answer(id, holder(), LONG).await.unwrap(), !delivered);
+        assert_eq!(store.take_answer(id, holder(), i64::MAX, LONG).await.unwrap(), !delivered);
     }
 }
 
@@ -246,20 +259,20 @@ async fn leases_of_any_length_are_taken(fixture: Fixture) {
     let store = &*fixture.store;
     for ttl in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         let id = reserved(store).await.id;
-        assert!(store.take_answer(id, holder(), ttl).await.unwrap(), "{ttl:?}");
-        assert_eq!(store.take_answer(id, holder(), ttl).await.unwrap(), ttl < SHORT, "{ttl:?}");
+        assert!(store.take_answer(id, holder(), i64::MAX, ttl).await.unwrap(), "{ttl:?}");
+        assert_eq!(store.take_answer(id, holder(), i64::MAX, ttl).await.unwrap(), ttl < SHORT, "{ttl:?}");
     }
 }
 
 async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
     let store = &*fixture.store;
     let (payment, one) = (reserved(store).await, holder());
-    assert!(store.take_answer(payment.id, one, LONG).await.unwrap());
+    assert!(store.take_answer(payment.id, one, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(payment.id, one, LastAnswer::Pending, LONG, None).await.unwrap());
     // The version read before the lease was taken is still the one.
     let refused = moved(store, &payment, Event::Refused).await;
     assert_eq!((refused.status, refused.version), (Status::Refused, payment.version + 1));
-    assert!(!store.take_answer(payment.id, holder(), LONG).await.unwrap());
+    assert!(!store.take_answer(payment.id, holder(), i64::MAX, LONG).await.unwrap());
     assert!(store.release_answer(payment.id, one, true).await.unwrap());
     let after = store.payment(payment.id).await.unwrap().unwrap();
     assert_eq!((after.status, after.version), (refused.status, refused.version));
@@ -268,7 +281,7 @@ async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
 
 async fn there_is_nothing_to_say_about_an_unknown_payment(fixture: Fixture) {
     let (store, nobody) = (&*fixture.store, SettlementId(Uuid::now_v7()));
-    assert!(!store.take_answer(nobody, holder(), LONG).await.unwrap());
+    assert!(!store.take_answer(nobody, holder(), i64::MAX, LONG).await.unwrap());
     assert!(!store.begin_answer(nobody, holder(), LastAnswer::Pending, LONG, None).await.unwrap());
     assert!(!store.release_answer(nobody, holder(), false).await.unwrap());
     store.lapse_answer(nobody).await.unwrap();
@@ -282,6 +295,7 @@ contract!(
     answers_are_counted_as_they_are_said,
     a_keyed_answer_is_recorded_with_its_grant,
     renewing_forgets_nothing,
+    a_caller_that_waited_while_another_was_told_may_not_answer,
     of_fifty_requests_one_may_answer,
     a_lease_lapses_in_database_time,
     what_a_dead_process_had_begun_counts_as_said,

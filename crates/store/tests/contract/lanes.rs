@@ -7,7 +7,7 @@ use quittance_protocol::{
 };
 use quittance_store::{
     StoreError,
-    model::{Attempt, AttemptKind, LaneId, NewAttempt, SettlementId, SlotId, SlotOutcome},
+    model::{Attempt, AttemptKind, LaneId, NewAttempt, OpenWork, SettlementId, SlotId, SlotOutcome},
 };
 use std::{collections::BTreeSet, io, sync::Arc};
 use uuid::Uuid;
@@ -335,6 +335,22 @@ async fn a_slot_closes_once(fixture: Fixture) {
     assert_eq!(fixture.peek("SELECT COUNT(*) FROM slots WHERE outcome = 'ours'").await, 0);
 }
 
+/// Outcome and slot in one transaction, or neither.
+async fn a_payment_and_its_slot_conclude_together(fixture: Fixture) {
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let first = signed(store, &lane).await;
+    let (slot, id, version) = (first.attempt.slot, first.payment.id, first.payment.version);
+    let evidence = Evidence { tx_hash: Some(first.attempt.signed.hash), ..Evidence::default() };
+    let stale = store.conclude(slot, id, version - 1, Event::SettledAtDepth, &evidence).await.unwrap();
+    assert_eq!(stale, None);
+    assert_eq!(store.open_work(lane.network).await.unwrap().slots.len(), 1);
+    let done = store.conclude(slot, id, version, Event::SettledAtDepth, &evidence).await.unwrap().unwrap();
+    assert_eq!(done.status, Status::Settled);
+    assert_eq!(store.open_work(lane.network).await.unwrap(), OpenWork::default());
+    assert_eq!(store.conclude(slot, id, done.version, Event::Mined, &evidence).await.unwrap(), None);
+}
+
 /// A reorg has undone what closed it: its bytes are needed again.
 async fn a_slot_opens_again_when_the_chain_has_lost_it(fixture: Fixture) {
     let store = &*fixture.store;
@@ -405,6 +421,7 @@ contract!(
     attempts_are_appended_one_after_another,
     of_twenty_replacements_one_is_stored,
     a_slot_closes_once,
+    a_payment_and_its_slot_conclude_together,
     a_slot_opens_again_when_the_chain_has_lost_it,
     everything_at_once_on_one_payment,
 );

@@ -49,26 +49,29 @@ async fn restart_with_leases(fixture: Fixture) {
     let store = fixture.store.clone();
     let (told, begun) = (reserved(&*store).await.id, reserved(&*store).await.id);
     let (asked, gone) = (reserved(&*store).await.id, holder());
-    assert!(store.take_answer(told, gone, LONG).await.unwrap());
+    assert!(store.take_answer(told, gone, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(told, gone, LastAnswer::Success, LONG, None).await.unwrap());
     assert!(store.release_answer(told, gone, true).await.unwrap());
     // Begun, and then the process died: it counts as said.
-    assert!(store.take_answer(begun, gone, LONG).await.unwrap());
+    assert!(store.take_answer(begun, gone, i64::MAX, LONG).await.unwrap());
     assert!(store.begin_answer(begun, gone, LastAnswer::Success, LONG, None).await.unwrap());
-    assert!(store.take_answer(asked, gone, LONG).await.unwrap());
+    assert!(store.take_answer(asked, gone, i64::MAX, LONG).await.unwrap());
     assert_eq!(store.take_keeper(network(8453), gone, LONG).await.unwrap(), Some(1));
     drop(store);
 
     let fixture = fixture.restarted().await;
     let (store, next) = (&*fixture.store, holder());
-    assert!(!store.take_answer(told, next, LONG).await.unwrap(), "handed out before, handed out for ever");
     assert!(
-        !store.take_answer(begun, next, LONG).await.unwrap(),
+        !store.take_answer(told, next, i64::MAX, LONG).await.unwrap(),
+        "handed out before, handed out for ever"
+    );
+    assert!(
+        !store.take_answer(begun, next, i64::MAX, LONG).await.unwrap(),
         "begun, and nobody left who could take it back"
     );
     let in_flight = store.payment(begun).await.unwrap().unwrap().answer_in_flight;
     assert_eq!(in_flight, !fixture.is_sqlite());
-    assert_eq!(store.take_answer(asked, next, LONG).await.unwrap(), fixture.is_sqlite());
+    assert_eq!(store.take_answer(asked, next, i64::MAX, LONG).await.unwrap(), fixture.is_sqlite());
     let epoch = store.take_keeper(network(8453), next, LONG).await.unwrap();
     assert_eq!(epoch, fixture.is_sqlite().then_some(2));
 }

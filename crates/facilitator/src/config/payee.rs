@@ -1,0 +1,182 @@
+//! `[payee]` and `[[payee.registries]]`.
+
+use super::{ConfigError, networks, secret};
+use quittance_evm::registry::At;
+use quittance_protocol::{payee::RegistryId, units::Network};
+use serde::Deserialize;
+use std::{collections::BTreeMap, fmt};
+use url::Url;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Payee {
+    mode: String,
+    registry_allow_private_hosts: bool,
+    ipfs_gateway: String,
+    #[serde(default)]
+    registries: Vec<Registry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registry {
+    id: String,
+    #[serde(default)]
+    rpc_urls: Vec<String>,
+    block: Option<String>,
+}
+
+/// `payee.mode`: what `/verify` and `/settle` do with the payee check. `POST /payee` answers in every mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayeeMode {
+    /// No check.
+    Off,
+    /// The outcome is reported.
+    Report,
+    /// And `mismatch` and `invalid-delegation` are refused.
+    RefuseMismatch,
+}
+
+/// `[payee]`.
+#[derive(Clone, Debug)]
+pub struct PayeeSettings {
+    /// What payments are checked for.
+    pub mode: PayeeMode,
+    /// Registration files on private addresses, over http and on any port; for tests.
+    pub allow_private_hosts: bool,
+    /// For `ipfs://` files.
+    pub ipfs_gateway: Option<Url>,
+    /// The registries that are believed.
+    pub registries: Vec<RegistrySettings>,
+    /// x402 v1 names of networks, as CAIP-2.
+    pub v1_networks: BTreeMap<String, String>,
+}
+
+/// One trusted registry.
+#[derive(Clone)]
+pub struct RegistrySettings {
+    /// Which.
+    pub id: RegistryId,
+    /// Its chain.
+    pub network: Network,
+    /// Endpoints of its chain; they can hold keys.
+    pub rpc_urls: Vec<Url>,
+    /// Which block is read; `None`: the safe one, and on a development node the latest.
+    pub at: Option<At>,
+}
+
+impl fmt::Debug for RegistrySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistrySettings").field("id", &self.id).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Payee {
+    pub(super) fn understand(self, networks: &[networks::Endpoints]) -> Result<PayeeSettings, ConfigError> {
+        let mode = match self.mode.as_str() {
+            "off" => PayeeMode::Off,
+            "report" => PayeeMode::Report,
+            "refuse-mismatch" => PayeeMode::RefuseMismatch,
+            _ => {
+                return Err(ConfigError::value(
+                    "payee.mode",
+                    "must be \"off\", \"report\" or \"refuse-mismatch\"",
+                ));
+            }
+        };
+        let registries =
+            if self.registries.is_empty() { canonical(networks) } else { listed(self.registries, networks)? };
+        if registries.is_empty() && mode != PayeeMode::Off {
+            return Err(ConfigError::value(
+                "payee.registries",
+                "none is listed, and no network here has a canonical one: nothing could ever be verified",
+            ));
+        }
+        Ok(PayeeSettings {
+            mode,
+            allow_private_hosts: self.registry_allow_private_hosts,
+            ipfs_gateway: gateway(&self.ipfs_gateway)?,
+            registries,
+            v1_networks: networks::v1_names(networks),
+        })
+    }
+}
+
+/// ERC-8004's own registry on each network that is served, where there is one.
+fn canonical(networks: &[networks::Endpoints]) -> Vec<RegistrySettings> {
+    networks
+        .iter()
+        .filter_map(|endpoints| {
+            Some(RegistrySettings {
+                id: RegistryId::canonical(endpoints.network.chain_id())?,
+                network: endpoints.network,
+                rpc_urls: endpoints.rpc_urls.clone(),
+                at: None,
+            })
+        })
+        .collect()
+}
+
+fn listed(
+    registries: Vec<Registry>,
+    networks: &[networks::Endpoints],
+) -> Result<Vec<RegistrySettings>, ConfigError> {
+    let mut settings: Vec<RegistrySettings> = Vec::with_capacity(registries.len());
+    for (i, registry) in registries.into_iter().enumerate() {
+        let key = |field: &str| format!("payee.registries[{i}].{field}");
+        let id: RegistryId =
+            registry.id.parse().map_err(|error| ConfigError::value(key("id"), format!("{error}")))?;
+        let network = u64::try_from(id.chain_id())
+            .ok()
+            .and_then(Network::from_chain_id)
+            .ok_or_else(|| ConfigError::value(key("id"), "has a chain id that no node serves"))?;
+        if settings.iter().any(|other| other.id == id) {
+            return Err(ConfigError::value(key("id"), "this registry is listed twice"));
+        }
+        let rpc_urls = if registry.rpc_urls.is_empty() {
+            let served = networks.iter().find(|endpoints| endpoints.network == network);
+            served.map(|endpoints| endpoints.rpc_urls.clone()).ok_or_else(|| {
+                ConfigError::value(key("rpc_urls"), "is needed: this chain is not under [[networks]]")
+            })?
+        } else {
+            secret::rpc_urls(&key("rpc_urls"), &registry.rpc_urls)?
+        };
+        let at = registry.block.as_deref().map(|text| block(&key("block"), text)).transpose()?;
+        settings.push(RegistrySettings { id, network, rpc_urls, at });
+    }
+    Ok(settings)
+}
+
+fn block(key: &str, text: &str) -> Result<At, ConfigError> {
+    const BEHIND_MAX: u64 = 10_000;
+    let behind = |text: &str| text.strip_prefix("latest-")?.parse().ok().filter(|n| *n <= BEHIND_MAX);
+    match text {
+        "safe" => Ok(At::Safe),
+        "latest" => Ok(At::Latest),
+        _ => behind(text).map(At::Behind).ok_or_else(|| {
+            ConfigError::value(key, "must be \"safe\", \"latest\" or \"latest-N\" with N up to 10000")
+        }),
+    }
+}
+
+fn gateway(text: &str) -> Result<Option<Url>, ConfigError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match Url::parse(text) {
+        Ok(url)
+            if matches!(url.scheme(), "http" | "https")
+                && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.query().is_none()
+                && url.fragment().is_none() =>
+        {
+            Ok(Some(url))
+        }
+        _ => Err(ConfigError::value(
+            "payee.ipfs_gateway",
+            "must be an http or https URL without credentials, query and fragment, below which /ipfs/CID is",
+        )),
+    }
+}
