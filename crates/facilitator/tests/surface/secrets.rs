@@ -90,9 +90,13 @@ async fn a_whole_session_leaves_no_power_in_the_log() {
         unreadable(&mut session, version).await;
         faulty(&mut session, version).await;
     }
+    // What the operator's tools collect.
+    let operator = Facilitator::new(session.cast.bench.server.operator_url()).unwrap();
+    let metrics = operator.get("/metrics").await.unwrap();
+    assert_eq!(metrics.status, 200);
     assert!(session.cast.bench.server.sigterm().await.unwrap().success());
 
-    let log = session.cast.bench.server.log_text();
+    let log = format!("{}{}", metrics.text, session.cast.bench.server.log_text());
     assert!(log.contains("signed") && log.contains("no decision"), "the session is in the log: {log}");
     no_secrets(&log);
     let lower = log.to_lowercase();

@@ -225,3 +225,52 @@ async fn the_answer_to_another_request_is_no_answer() {
         bench.proxy.clear();
     }
 }
+
+/// A node that lies about one word can be believed or not; the server takes no harm from it, and one that lies about the
+/// shape is never believed.
+#[tokio::test]
+async fn a_corrupted_word_does_no_harm() {
+    let bench = Online::start().await;
+    let poor = bench.payment(X402Version::V2).await.payer(dev_signer(5)).sign();
+    let words = Arc::new(Mutex::new(0));
+    let seen = words.clone();
+    bench.proxy.add(Rule::on("eth_call").times(1).then(Fault::rewrite(move |result| {
+        *seen.lock().unwrap() = (text(&result).len() - 2) / 64;
+        result
+    })));
+    bench.refused(&poor, "invalid_exact_evm_insufficient_balance", "control").await;
+    let words = *words.lock().unwrap();
+    assert!(words > 40, "{words}");
+    let values = [
+        "0".repeat(64),
+        "f".repeat(64),
+        format!("{:064x}", 1),
+        format!("{:064x}", u64::MAX),
+        format!("8{}", "0".repeat(63)),
+    ];
+    for number in 0..words {
+        for value in values.clone() {
+            let case = format!("word {number} is {value}");
+            let at = 2 + 64 * number;
+            let change = move |result: Value| {
+                let mut text = text(&result);
+                text.replace_range(at..at + 64, &value);
+                json!(text)
+            };
+            bench.proxy.add(Rule::on("eth_call").then(Fault::rewrite(change)));
+            let answer = bench.post(Endpoint::Verify, &poor).await;
+            match answer.status {
+                503 => bench.is_undecided(Endpoint::Verify, &answer, &poor, &case),
+                status => assert_eq!(
+                    (status, answer.json["isValid"].as_bool()),
+                    (200, Some(false)),
+                    "{case} {}",
+                    answer.text
+                ),
+            }
+            bench.proxy.clear();
+        }
+    }
+    let good = bench.payment(X402Version::V2).await.sign();
+    bench.accepted(&good, "afterwards").await;
+}
