@@ -13,6 +13,7 @@ mod http;
 mod idempotency;
 mod lane;
 mod metrics;
+mod names;
 mod network;
 mod operator;
 mod payee;

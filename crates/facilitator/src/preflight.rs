@@ -1,6 +1,9 @@
 //! `quittance check`: would this configuration take payments?
 
-use crate::config::{NetworkSettings, Settings};
+use crate::{
+    config::{NetworkSettings, PayeeMode, RegistrySettings, Settings},
+    names::named,
+};
 use alloy_primitives::{Address, U256, address};
 use quittance_evm::{lens, pool::RpcPool, watch};
 use quittance_protocol::scheme::exact_eip3009::{MULTICALL3, domain as eip3009_domain};
@@ -27,7 +30,21 @@ pub(crate) async fn check(settings: &Settings) -> Vec<Finding> {
     for network in &settings.networks {
         check_network(network, &mut findings).await;
     }
+    if settings.payee.mode != PayeeMode::Off {
+        for registry in &settings.payee.registries {
+            findings.push(check_registry(registry).await);
+        }
+    }
     findings
+}
+
+/// ERC-8004's authors have the same address everywhere, which does not mean that their contract is everywhere.
+async fn check_registry(registry: &RegistrySettings) -> Finding {
+    let subject = format!("payee registry {}", named(registry.network, registry.id.address()));
+    match RpcPool::new(registry.network, &registry.rpc_urls) {
+        Ok(pool) => code(&pool, &subject, registry.id.address()).await,
+        Err(_) => finding(false, subject, "no HTTP client could be made"),
+    }
 }
 
 async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) {
@@ -55,16 +72,20 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
         Err(fault) => finding(false, format!("{name} facts in one call"), fault.to_string()),
     });
     for token in TOKENS.iter().filter(|token| token.chain_id == settings.network.chain_id()) {
-        findings.push(token_domain(&pool, &name, token).await);
+        findings.push(token_domain(&pool, token).await);
     }
     for factory in &settings.wallet_factories {
-        findings.push(code(&pool, &format!("{name} wallet factory {factory}"), *factory).await);
+        findings.push(
+            code(&pool, &format!("wallet factory {}", named(settings.network, *factory)), *factory).await,
+        );
     }
     if !settings.wallet_factories.is_empty() {
-        findings.push(code(&pool, &format!("{name} Multicall3"), MULTICALL3).await);
+        findings.push(
+            code(&pool, &format!("Multicall3 {}", named(settings.network, MULTICALL3)), MULTICALL3).await,
+        );
     }
     for signer in &settings.signers {
-        let subject = format!("{name} signer {}", signer.address());
+        let subject = format!("signer {}", named(settings.network, signer.address()));
         findings.push(match watch::balance(&pool, signer.address()).await {
             Ok(balance) => finding(!balance.is_zero(), subject, format!("balance {} ETH", ether(balance))),
             Err(fault) => finding(false, subject, fault.to_string()),
@@ -96,8 +117,8 @@ const TOKENS: &[Token] = &[
 ];
 
 /// Sellers declare this domain; on a local chain the token may not be there, which is no fault.
-async fn token_domain(pool: &RpcPool, network: &str, token: &Token) -> Finding {
-    let subject = format!("{network} token {}", token.address);
+async fn token_domain(pool: &RpcPool, token: &Token) -> Finding {
+    let subject = format!("token {}", named(pool.network(), token.address));
     match watch::code_size(pool, token.address).await {
         Ok(0) => return finding(true, subject, "not on this chain"),
         Ok(_) => {}

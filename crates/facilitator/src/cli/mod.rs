@@ -1,8 +1,11 @@
 //! The command line. Results go to stdout, everything else to stderr.
 
+mod address;
 mod check;
 mod conformance;
+mod delegation;
 mod demo;
+mod payee;
 mod payments;
 mod serve;
 
@@ -28,6 +31,13 @@ enum Command {
     Check(ConfigFile),
     /// Look at payments and act on stuck ones.
     Payments(payments::Payments),
+    /// Whom is this payment for? The ERC-8478 check of a 402 answer or one payment requirement. Exit 0 verified, 1 any
+    /// other outcome, 2 not read.
+    Payee(payee::Payee),
+    /// Payee delegations, with which a seller's agent lets another address be paid.
+    Delegation(delegation::DelegationCommand),
+    /// Addresses with their chain: ERC-7930 bytes and ERC-7828 text.
+    Address(address::Address),
     /// Point the tables of the five rules and of ERC-6492 at any facilitator on a development chain.
     Conformance(Box<conformance::Conformance>),
     /// No configuration needed: start a local chain and the facilitator on it, and make real payments.
@@ -43,7 +53,11 @@ impl Command {
     fn log_level(&self) -> &'static str {
         match self {
             Self::Demo { .. } => "warn",
-            Self::Payments(_) | Self::Conformance(_) => "warn",
+            Self::Payments(_)
+            | Self::Conformance(_)
+            | Self::Payee(_)
+            | Self::Delegation(_)
+            | Self::Address(_) => "warn",
             _ => "info",
         }
     }
@@ -66,6 +80,9 @@ impl Cli {
                 Command::Serve(file) => serve::run(file.config.as_deref()).await,
                 Command::Payments(arguments) => payments::run(arguments).await,
                 Command::Check(file) => check::run(file.config.as_deref()).await,
+                Command::Payee(arguments) => Ok(payee::run(arguments).await),
+                Command::Delegation(arguments) => delegation::run(arguments),
+                Command::Address(arguments) => address::run(arguments),
                 Command::Conformance(arguments) => conformance::run(*arguments).await,
                 Command::Demo { once } => demo::run(once).await,
             }

@@ -7,6 +7,7 @@ use crate::{
     facilitator::Facilitator,
     http::shape,
     lane::keeper::{self, Keeper},
+    names::named,
 };
 use clap::Subcommand;
 use quittance_protocol::settlement::Status;
@@ -75,12 +76,12 @@ pub(super) async fn run(arguments: Payments) -> anyhow::Result<ExitCode> {
 fn print_row(payment: &Payment) {
     let terms = &payment.terms;
     println!(
-        "{}  {:17}  {:>16}  {} {}  {}",
+        "{}  {:17}  {} {}  to {}  {}",
         payment.id,
         payment.status.as_str(),
-        terms.key.network.to_string(),
         terms.amount,
-        shape::checksummed(terms.key.verifying_contract),
+        named(terms.key.network, terms.key.verifying_contract),
+        named(terms.key.network, terms.pay_to),
         crate::settle::shown_hash(payment),
     );
 }
