@@ -139,11 +139,13 @@ macro_rules! statements {
                 "ORDER BY id"
             ),
             // A new holder leaves an answer that was begun and never confirmed as it was recorded.
+            // "Pending" on its way to a caller hands nothing out: who asks after it was begun need not wait until it arrived.
             take_answer: concat!(
                 "UPDATE payments SET answer_holder = $2, answer_until_ms = ", $now, " + $3, ",
                 "answer_before = CASE WHEN answer_holder = $2 THEN answer_before ELSE NULL END ",
                 "WHERE id = $1 AND answers <= $4 AND (last_answer IS NULL OR last_answer <> 'success') ",
-                "AND (answer_holder IS NULL OR answer_holder = $2 OR answer_until_ms <= ", $now, ")"
+                "AND (answer_holder IS NULL OR answer_holder = $2 OR answer_until_ms <= ", $now, " ",
+                "OR (answer_before IS NOT NULL AND last_answer = 'pending'))"
             ),
             // Begun twice, it is one answer, and goes back to what stood before the first time.
             begin_answer: concat!(

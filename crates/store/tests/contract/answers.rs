@@ -177,6 +177,20 @@ async fn renewing_forgets_nothing(fixture: Fixture) {
     assert_eq!(said(store, id).await, (None, false));
 }
 
+/// "Pending" hands nothing out: a repeat does not wait until it arrived, or until a dead process's lease lapses.
+async fn pending_on_its_way_does_not_hold_up_a_repeat(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (id, first, repeat) = (reserved(store).await.id, holder(), holder());
+    assert!(store.take_answer(id, first, 0, LONG).await.unwrap());
+    assert!(!store.take_answer(id, repeat, 0, LONG).await.unwrap(), "nothing was said yet");
+    assert!(store.begin_answer(id, first, LastAnswer::Pending, LONG, None).await.unwrap());
+    assert!(!store.take_answer(id, repeat, 0, LONG).await.unwrap(), "a twin");
+    assert!(store.take_answer(id, repeat, 1, LONG).await.unwrap());
+    assert!(!store.release_answer(id, first, false).await.unwrap(), "what it said stays said");
+    assert!(store.begin_answer(id, repeat, LastAnswer::Success, LONG, None).await.unwrap());
+    assert!(store.release_answer(id, repeat, true).await.unwrap());
+}
+
 /// Another caller was told while this one waited: it is a twin, not a repeat.
 async fn a_caller_that_waited_while_another_was_told_may_not_answer(fixture: Fixture) {
     let store = &*fixture.store;
@@ -272,7 +286,7 @@ async fn answering_and_settling_do_not_disturb_each_other(fixture: Fixture) {
     // The version read before the lease was taken is still the one.
     let refused = moved(store, &payment, Event::Refused).await;
     assert_eq!((refused.status, refused.version), (Status::Refused, payment.version + 1));
-    assert!(!store.take_answer(payment.id, holder(), i64::MAX, LONG).await.unwrap());
+    assert!(!store.take_answer(payment.id, holder(), 0, LONG).await.unwrap());
     assert!(store.release_answer(payment.id, one, true).await.unwrap());
     let after = store.payment(payment.id).await.unwrap().unwrap();
     assert_eq!((after.status, after.version), (refused.status, refused.version));
@@ -295,6 +309,7 @@ contract!(
     answers_are_counted_as_they_are_said,
     a_keyed_answer_is_recorded_with_its_grant,
     renewing_forgets_nothing,
+    pending_on_its_way_does_not_hold_up_a_repeat,
     a_caller_that_waited_while_another_was_told_may_not_answer,
     of_fifty_requests_one_may_answer,
     a_lease_lapses_in_database_time,
