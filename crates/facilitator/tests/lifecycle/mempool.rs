@@ -195,3 +195,43 @@ async fn dearer_than_simulated() {
     let hash = call.await.unwrap().unwrap().success_of(&payment);
     assert_eq!(bench.sent().last(), Some(&hash));
 }
+
+/// A node that finds every fee too low is not answered with any fee.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn always_underpriced() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
+    let payment = bench.payment().await;
+    let stubborn =
+        bench.proxy.add(Rule::on(SEND).then(Fault::error(-32000, "replacement transaction underpriced")));
+    let call = bench.settling(&payment);
+    bench.proxy.wait_for(SEND, 2).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let tries = bench.sent().len();
+    bench.proxy.remove(stubborn);
+    bench.anvil.set_interval_mining(1).await.unwrap();
+    let hash = call.await.unwrap().unwrap().success_of(&payment);
+    let (max_fee, tip) = fees_of(&bench, hash).await;
+    let market = quantity(&bench.anvil.rpc("eth_maxPriorityFeePerGas", json!([])).await.unwrap()).unwrap();
+    assert!(
+        tip <= 4 * u128::from(market),
+        "tip {tip}, market {market}, max fee {max_fee}, after {tries} tries"
+    );
+    bench.assert_one_transaction_paid(&payment, hash).await;
+}
+
+/// Somebody with the signer's key has something of the same nonce in the pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonce_contested_in_the_pool() {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
+    let contender =
+        json!([{"from": bench.signers[0], "to": quittance_testkit::dev_address(8), "value": "0x1"}]);
+    bench.anvil.rpc("eth_sendTransaction", contender).await.unwrap();
+    let payments = bench.payments(3).await;
+    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_for(SEND, 3).await.unwrap();
+    bench.anvil.set_interval_mining(1).await.unwrap();
+    for (call, payment) in calls.into_iter().zip(&payments) {
+        call.await.unwrap().unwrap().success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+}

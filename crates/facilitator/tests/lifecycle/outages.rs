@@ -165,3 +165,36 @@ async fn a_second_process_on_one_file() {
     let hash = bench.settle(&payment).await.success_of(&payment);
     bench.assert_one_transaction_paid(&payment, hash).await;
 }
+
+/// The preferred endpoint dies with the transactions in it; the other one knows the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_endpoint_dies_in_the_middle() {
+    let bench = Setup::new(StoreKind::Sqlite).second_endpoint().block_time(1).start().await;
+    let payments = bench.payments(20).await;
+    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_for(SEND, 8).await.unwrap();
+    bench.proxy.down(true);
+    for (call, payment) in calls.into_iter().zip(&payments) {
+        call.await.unwrap().unwrap().success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+    assert_eq!(bench.mined().await, 20);
+}
+
+/// The preferred endpoint takes everything, answers nothing right, and has never heard of anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_endpoint_forgets_what_it_takes() {
+    let bench = Setup::new(StoreKind::Sqlite).second_endpoint().block_time(1).start().await;
+    bench.proxy.add(Rule::on(RECEIPT).then(Fault::Answer(serde_json::Value::Null)));
+    bench.proxy.add(Rule::on(SEND).then(Fault::ForwardThen(Box::new(Fault::HttpStatus(502)))));
+    let payments = bench.payments(5).await;
+    for (reply, payment) in bench.settle_all(&payments).await.iter().zip(&payments) {
+        reply.success_of(payment);
+    }
+    bench.assert_paid_once(&payments).await;
+    assert_eq!(bench.mined().await, 5);
+    assert!(
+        bench.second_proxy.as_ref().unwrap().count(SEND) >= 5,
+        "on doubt, the other one is given the bytes too"
+    );
+}

@@ -22,6 +22,8 @@ pub(crate) struct Bench {
     pub(crate) server: QuittanceProcess,
     pub(crate) client: Facilitator,
     pub(crate) proxy: RpcProxy,
+    /// The other endpoint, if the test has two.
+    pub(crate) second_proxy: Option<RpcProxy>,
     pub(crate) chain: DevChain,
     pub(crate) anvil: Anvil,
     pub(crate) database: Option<Database>,

@@ -36,6 +36,7 @@ pub(crate) struct Setup {
     database: Option<Database>,
     mining: Mining,
     signers: usize,
+    second_endpoint: bool,
     confirmations: u64,
     settings: Vec<(&'static str, Value)>,
 }
@@ -47,6 +48,7 @@ impl Setup {
             database: None,
             mining: Mining::PerTransaction,
             signers: 1,
+            second_endpoint: false,
             confirmations: 1,
             settings: Vec::new(),
         }
@@ -77,6 +79,12 @@ impl Setup {
         self
     }
 
+    /// Two endpoints of one node instead of one.
+    pub(crate) fn second_endpoint(mut self) -> Self {
+        self.second_endpoint = true;
+        self
+    }
+
     pub(crate) fn confirmations(mut self, blocks: u64) -> Self {
         self.confirmations = blocks;
         self
@@ -101,6 +109,12 @@ impl Setup {
         let mut network = NetworkConfig::new(chain.chain_id())
             .rpc_url_from_env("RPC_URL", proxy.url())
             .confirmations(self.confirmations);
+        let mut second_proxy = None;
+        if self.second_endpoint {
+            let second = RpcProxy::start(anvil.url()).await.unwrap();
+            network = network.rpc_url_from_env("RPC_URL_2", second.url());
+            second_proxy = Some(second);
+        }
         for index in 0..self.signers {
             network = network.dev_signer(index);
         }
@@ -119,6 +133,7 @@ impl Setup {
             anvil,
             chain,
             proxy,
+            second_proxy,
             database,
             config,
             server,
