@@ -102,8 +102,8 @@ pub fn parse_address(s: &str) -> Option<Address> {
 fn fixed_hex<const N: usize>(s: &str) -> Option<[u8; N]> {
     let digits = s.strip_prefix("0x")?;
     let mut out = [0; N];
-    // `decode_to_slice` would accept a second prefix.
-    if digits.len() != 2 * N || digits.starts_with("0x") {
+    // `decode_to_slice` checks the length, and would accept a second prefix.
+    if digits.starts_with("0x") {
         return None;
     }
     hex::decode_to_slice(digits, &mut out).ok()?;

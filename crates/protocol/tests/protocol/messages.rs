@@ -73,6 +73,10 @@ fn other_revert_data_is_named_by_its_selector() {
     ] {
         assert_eq!(revert_text(&data), shown, "{data:?}");
     }
+    // An error of the contract's own that carries a string as well.
+    let mut own = revert_data("text").to_vec();
+    own[0] = 0xab;
+    assert_eq!(revert_text(&own), "error 0xabc379a0");
     let mut odd_offset = revert_data("text").to_vec();
     odd_offset[4 + 31] = 64;
     assert_eq!(revert_text(&odd_offset), "error 0x08c379a0");

@@ -153,6 +153,7 @@ fn address_forms() {
         format!("0x{}", &digits[1..]),
         format!("0x{digits}0"),
         format!("0x0x{}", &digits[2..]),
+        format!("0x0x{digits}"),
         format!("0x{}g", &digits[1..]),
         format!("0x{}é", &digits[2..]),
     ] {
