@@ -19,4 +19,5 @@ mod replicas;
 mod reservations;
 mod round_trips;
 mod shutdown;
+mod swarm;
 mod tokens;

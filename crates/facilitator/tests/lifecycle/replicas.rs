@@ -7,12 +7,12 @@ use quittance_testkit::{
 };
 use serde_json::Value;
 
-async fn another_replica(bench: &Bench) -> QuittanceProcess {
+pub(crate) async fn another_replica(bench: &Bench) -> QuittanceProcess {
     let config = bench.config.clone().on_other_ports().unwrap();
     QuittanceProcess::start(env!("CARGO_BIN_EXE_quittance"), config).await.unwrap()
 }
 
-async fn settle(client: &Facilitator, body: &Value) -> Option<Told> {
+pub(crate) async fn settle(client: &Facilitator, body: &Value) -> Option<Told> {
     let (status, json) = client.settle(body).await.ok()?;
     Some(Reply { status, json }.told())
 }
