@@ -45,3 +45,4 @@ mod schema;
 mod search;
 mod sqlite_only;
 mod transition;
+mod upgrade;

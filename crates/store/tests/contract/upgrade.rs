@@ -1,0 +1,130 @@
+//! An older version wrote the rows, this one reads them; and for a minute both run on the newer schema.
+
+use alloy_primitives::{Address, B256, U256, address, hex};
+use quittance_protocol::{
+    settlement::{Event, Evidence, ReplayKey, Status},
+    units::{AuthNonce, LaneNonce},
+};
+use sqlx::{
+    Connection, PgConnection,
+    migrate::Migrator,
+    sqlite::{SqliteConnectOptions, SqliteConnection},
+};
+use std::borrow::Cow;
+
+use crate::{
+    fixture::{Database, Fixture},
+    given::network,
+};
+
+const PAYMENT: &str = "01976d4e-0000-7000-8000-000000000001";
+const TOKEN: Address = address!("036cbd53842c5426634e7929541ec2318f3dcf7e");
+const PAYER: Address = address!("70997970c51812dc3a010c7d01b50e0d17dc79c8");
+const SIGNER: Address = address!("f39fd6e51aad88f6f4ce6ab8827279cfffb92266");
+
+/// What the first version of the schema was written with, word for word: this text must not follow the code.
+fn rows_of_the_first_version(blob: &str) -> [String; 4] {
+    let word = |byte: u8| B256::repeat_byte(byte).to_string();
+    [
+        format!(
+            "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, \
+             fingerprint, pay_to, amount, valid_after, valid_before, expires_at, tx_hash, created_at_ms, \
+             updated_at_ms) VALUES ('{PAYMENT}', 2, 'signed', 84532, '{}', '{}', '{}', '{}', '{}', '10000', '0', \
+             '115792089237316195423570985008687907853269984665640564039457584007913129639935', \
+             9223372036854775807, '{}', 1800000000000, 1800000000000)",
+            lower(TOKEN),
+            lower(PAYER),
+            word(0x11),
+            word(0x22),
+            lower(SIGNER),
+            word(0x33),
+        ),
+        format!("INSERT INTO lanes (network, address, nonce_floor) VALUES (84532, '{}', 7)", lower(SIGNER)),
+        format!(
+            "INSERT INTO slots (network, lane, lane_nonce, payment_id, created_at_ms) \
+             VALUES (84532, '{}', 7, '{PAYMENT}', 1800000000000)",
+            lower(SIGNER)
+        ),
+        format!(
+            "INSERT INTO attempts (slot_id, sequence, kind, raw, hash, max_fee_per_gas, max_priority_fee_per_gas, \
+             gas_limit, created_at_ms) SELECT id, 0, 'payment', {blob}, '{}', '20', '2', 100000, 1800000000000 \
+             FROM slots",
+            word(0x33)
+        ),
+    ]
+}
+
+fn lower(address: Address) -> String {
+    hex::encode_prefixed(address)
+}
+
+/// The migrations up to the first version.
+fn first_version(of: &Migrator) -> Migrator {
+    let first = of.iter().filter(|migration| migration.version == 1).cloned().collect();
+    Migrator { migrations: Cow::Owned(first), ..Migrator::DEFAULT }
+}
+
+async fn written_by_the_first_version(database: Database) -> Fixture {
+    let blob = match &database {
+        Database::Sqlite(_) => {
+            let options = SqliteConnectOptions::new().filename(database.file()).create_if_missing(true);
+            let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+            first_version(&sqlx::migrate!("../../migrations/sqlite")).run(&mut connection).await.unwrap();
+            "X'02f801'"
+        }
+        Database::Postgres { url, .. } => {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            first_version(&sqlx::migrate!("../../migrations/postgres")).run(&mut connection).await.unwrap();
+            r"'\x02f801'::bytea"
+        }
+    };
+    for row in rows_of_the_first_version(blob) {
+        database.meddle(&row).await.unwrap();
+    }
+    let store = database.open().await.unwrap();
+    Fixture { store, database }
+}
+
+async fn goes_on_with_what_the_first_version_wrote(fixture: Fixture) {
+    let store = &*fixture.store;
+    let key = ReplayKey {
+        network: network(84532),
+        verifying_contract: TOKEN,
+        authorizer: PAYER,
+        auth_nonce: AuthNonce(B256::repeat_byte(0x11)),
+    };
+    let payment = store.lookup(&key).await.unwrap().unwrap();
+    assert_eq!(
+        (payment.id.to_string().as_str(), payment.version, payment.status),
+        (PAYMENT, 2, Status::Signed)
+    );
+    assert_eq!((payment.terms.valid_before, payment.terms.amount.0), (U256::MAX, U256::from(10_000)));
+    assert_eq!((payment.last_answer, payment.answers), (None, 0));
+    let work = store.open_work(network(84532)).await.unwrap();
+    let [slot] = &work.slots[..] else { panic!("{work:?}") };
+    assert_eq!((slot.lane.address, slot.lane_nonce), (SIGNER, LaneNonce(7)));
+    assert_eq!(slot.attempts[0].signed.raw.as_ref(), [0x02, 0xf8, 0x01]);
+    let evidence = Evidence { block_number: Some(9), ..Evidence::default() };
+    let settled =
+        store.conclude(slot.id, payment.id, payment.version, Event::SettledAtDepth, &evidence).await.unwrap();
+    assert_eq!(settled.unwrap().status, Status::Settled);
+
+    // The older process is still there, and writes as it always did.
+    let again = rows_of_the_first_version("NULL")[0]
+        .replace(PAYMENT, "01976d4e-0000-7000-8000-000000000002")
+        .replace(&B256::repeat_byte(0x11).to_string(), &B256::repeat_byte(0x44).to_string());
+    fixture.meddle(&again).await.unwrap();
+    let key = ReplayKey { auth_nonce: AuthNonce(B256::repeat_byte(0x44)), ..key };
+    assert_eq!(store.lookup(&key).await.unwrap().unwrap().status, Status::Signed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_the_first_version_on_sqlite() {
+    goes_on_with_what_the_first_version_wrote(written_by_the_first_version(Database::sqlite()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_the_first_version_on_postgres() {
+    let database = Database::postgres().await;
+    goes_on_with_what_the_first_version_wrote(written_by_the_first_version(database).await).await;
+}
