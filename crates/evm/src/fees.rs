@@ -33,6 +33,15 @@ impl Fees {
         }
     }
 
+    /// So far above the market that outbidding whoever refuses the offer would cost more than it can be worth.
+    pub fn is_beyond_reason(self, base_fee: u128, tip: u128) -> bool {
+        const TIMES_MARKET: u128 = 10;
+        /// Nothing to speak of on any chain.
+        const TRIFLE_WEI: u128 = 1_000_000_000;
+        let ceiling = Self::first(base_fee, tip).max_fee_per_gas.max(TRIFLE_WEI).saturating_mul(TIMES_MARKET);
+        self.max_fee_per_gas > ceiling || self.max_priority_fee_per_gas > ceiling
+    }
+
     /// The most a transaction with this gas limit can cost, in wei.
     pub fn cost_max(self, gas_limit: u64) -> u128 {
         self.max_fee_per_gas.saturating_mul(u128::from(gas_limit))
@@ -52,6 +61,19 @@ mod tests {
             assert!(new.max_priority_fee_per_gas >= fee / 2 + fee / 20, "{fee}");
             assert!(new.max_fee_per_gas >= new.max_priority_fee_per_gas);
         }
+    }
+
+    #[test]
+    fn outbidding_has_an_end() {
+        let market = Fees::first(30_000_000_000, 1_000_000_000);
+        let (mut fees, mut raised) = (market, 0);
+        while !fees.is_beyond_reason(30_000_000_000, 1_000_000_000) {
+            fees = fees.replacement(30_000_000_000, 1_000_000_000);
+            raised += 1;
+        }
+        assert!((10..30).contains(&raised), "{raised}");
+        assert!(fees.max_fee_per_gas < 12 * market.max_fee_per_gas);
+        assert!(!Fees::first(0, 0).replacement(0, 0).is_beyond_reason(0, 0));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::{
     Lane, fees_of,
     outcome::{self, Consumed, Verdict},
-    plan::{Action, AttemptView, ChainView, plan},
+    plan::{Action, AttemptView, ChainView, REBROADCAST_AFTER, plan},
 };
 use crate::{
     clock,
@@ -506,7 +506,12 @@ impl<'a> Keeper<'a> {
             .facilitator
             .fee_per_settlement_wei_max
             .is_some_and(|cap| alloy_primitives::U256::from(cost) > cap);
-        if above_cap && !is_filler {
+        if (above_cap && !is_filler) || fees.is_beyond_reason(base_fee, chain.tip) {
+            // What was offered stays offered, also to a node that has forgotten it.
+            let sent = self.service.sent.get(&newest.signed.hash);
+            if sent.is_none_or(|mark| mark.at.elapsed() >= REBROADCAST_AFTER) {
+                self.send(slot, slot.attempts.len() - 1).await;
+            }
             return Ok(false);
         }
         let seen = u32::try_from(slot.attempts.len()).unwrap_or(u32::MAX);

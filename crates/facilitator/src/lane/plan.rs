@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) const REBROADCAST_AFTER: Duration = Duration::from_secs(4);
 /// Without a receipt for this long, an attempt below the market is replaced.
 pub(crate) const REPLACE_AFTER: Duration = Duration::from_secs(30);
+/// A replacement is replaced at the earliest after this long.
+pub(crate) const RAISE_AFTER: Duration = Duration::from_secs(3);
 
 /// What this process knows of one attempt beyond its row.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +97,9 @@ pub(crate) fn plan(
     if is_expired(slot, chain) && newest_kind(slot) == Some(AttemptKind::Payment) {
         return vec![Action::Cancel];
     }
-    if newest.underpriced || below_market(slot, newest, chain) {
+    // A node that finds every offer too low must not drive it up at the pace of our looks.
+    let may_raise = attempts.len() == 1 || newest.signed_ago >= RAISE_AFTER;
+    if may_raise && (newest.underpriced || below_market(slot, newest, chain)) {
         return vec![Action::Replace];
     }
     if overdue {
@@ -281,6 +285,12 @@ mod tests {
         assert_eq!(plan(&s, &[sent(1)], &dear, true), [Action::Replace]);
         let refused = AttemptView { underpriced: true, ..sent(1) };
         assert_eq!(plan(&s, &[refused], &chain(), true), [Action::Replace]);
+        let again = AttemptView { underpriced: true, ..sent(1) };
+        assert_eq!(plan(&s, &[sent(1), again.clone()], &chain(), true), []);
+        assert_eq!(
+            plan(&s, &[sent(4), AttemptView { signed_ago: RAISE_AFTER, ..again }], &chain(), true),
+            [Action::Replace]
+        );
         let slow = ChainView { tip: 3, ..chain() };
         assert_eq!(plan(&s, &[sent(1)], &slow, true), []);
         let mut old = sent(1);
