@@ -13,7 +13,10 @@ use quittance_protocol::{
     wire::Request,
 };
 use serde_json::{Value, json};
-use std::sync::LazyLock;
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicUsize, Ordering},
+};
 
 sol! {
     struct Call { address to; bytes data; }
@@ -137,15 +140,28 @@ async fn call<T>(
         // Tokens may look at who pays for gas.
         object.insert("from".into(), json!(lane));
     }
+    let lagging = AtomicUsize::new(0);
     let understand = |answer: Bytes| {
         let (block, answers) = <(BlockFacts, Vec<Answer>)>::abi_decode_params_validate(&answer)
             .map_err(|_| malformed("not an answer of the lens"))?;
         if answers.len() != probes.len() || block.laneBalances.len() != lanes.len() {
             return Err(malformed("the lens answered another question"));
         }
-        understand(block_of(pool.network(), &block)?, block.laneBalances, answers)
+        let at = block_of(pool.network(), &block)?;
+        if !pool.keeps_up(at.timestamp) {
+            lagging.fetch_add(1, Ordering::Relaxed);
+            return Err(RpcFault::Lagging { method: METHOD });
+        }
+        understand(at, block.laneBalances, answers)
     };
-    pool.read_as(METHOD, json!([transaction, block]), understand).await
+    match pool.read_as(METHOD, json!([transaction, block]), &understand).await {
+        // Every endpoint says so: then it is the chain that went back, not a node that fell behind.
+        Err(RpcFault::Lagging { .. }) if lagging.load(Ordering::Relaxed) == pool.len() => {
+            pool.forget_head();
+            pool.read_as(METHOD, json!([transaction, block]), &understand).await
+        }
+        answer => answer,
+    }
 }
 
 async fn read_at(

@@ -41,6 +41,12 @@ pub enum RpcFault {
         /// What is wrong.
         what: &'static str,
     },
+    /// The node's latest block is far older than one another endpoint has shown.
+    #[error("{method}: the RPC endpoint lags behind the others")]
+    Lagging {
+        /// JSON-RPC method.
+        method: &'static str,
+    },
     /// The node serves another chain than configured.
     #[error("the RPC endpoint serves chain {actual}, configured is {expected}")]
     WrongChain {

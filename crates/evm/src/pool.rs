@@ -7,7 +7,7 @@ use alloy::{
     transports::{TransportError, TransportErrorKind},
 };
 use alloy_provider::{Provider, RootProvider};
-use quittance_protocol::units::Network;
+use quittance_protocol::units::{Network, UnixSeconds};
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use std::{
@@ -24,6 +24,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// After this many time-outs in a row an endpoint is left alone for [`REST_MS`], then probed by one call.
 const TIMEOUTS_MAX: u32 = 3;
 const REST_MS: u64 = 2_000;
+/// A node whose latest block is older than another's by more than this is not asked about payments.
+const LAG_SECONDS_MAX: u64 = 30;
 
 /// The endpoints of one network.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct RpcPool {
     network: Network,
     endpoints: Vec<Endpoint>,
     started: Instant,
+    /// Timestamp of the youngest latest block any endpoint has shown, in Unix seconds.
+    head_seconds: AtomicU64,
 }
 
 struct Endpoint {
@@ -91,12 +95,24 @@ impl RpcPool {
             .collect();
         #[allow(clippy::disallowed_methods)] // monotonic origin of the rest periods, an edge
         let started = Instant::now();
-        Ok(Self { network, endpoints, started })
+        Ok(Self { network, endpoints, started, head_seconds: AtomicU64::new(0) })
     }
 
     /// The network these endpoints serve.
     pub fn network(&self) -> Network {
         self.network
+    }
+
+    /// Whether a latest block is young enough to be believed, beside what other endpoints have shown. A single endpoint is
+    /// all there is to know.
+    pub(crate) fn keeps_up(&self, timestamp: UnixSeconds) -> bool {
+        let youngest = self.head_seconds.fetch_max(timestamp.0, Ordering::Relaxed);
+        self.endpoints.len() < 2 || timestamp.saturating_add(LAG_SECONDS_MAX).0 >= youngest
+    }
+
+    /// Nothing is known of heads any more.
+    pub(crate) fn forget_head(&self) {
+        self.head_seconds.store(0, Ordering::Relaxed);
     }
 
     /// How many endpoints there are.
@@ -253,5 +269,32 @@ impl RpcPool {
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(urls: &[&str]) -> RpcPool {
+        let urls: Vec<Url> = urls.iter().map(|url| url.parse().unwrap()).collect();
+        RpcPool::new(Network::from_chain_id(1).unwrap(), &urls).unwrap()
+    }
+
+    #[test]
+    fn a_node_behind_another_is_passed_over_until_the_chain_itself_goes_back() {
+        let two = pool(&["http://127.0.0.1:1", "http://127.0.0.1:2"]);
+        assert!(two.keeps_up(UnixSeconds(1_000)));
+        assert!(two.keeps_up(UnixSeconds(1_000 - LAG_SECONDS_MAX)));
+        assert!(!two.keeps_up(UnixSeconds(999 - LAG_SECONDS_MAX)));
+        two.forget_head();
+        assert!(two.keeps_up(UnixSeconds(999 - LAG_SECONDS_MAX)));
+    }
+
+    #[test]
+    fn the_only_node_is_believed() {
+        let one = pool(&["http://127.0.0.1:1"]);
+        assert!(one.keeps_up(UnixSeconds(1_000)));
+        assert!(one.keeps_up(UnixSeconds(1)));
     }
 }
