@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_raw_block_is_the_file() {
-        let cid = Cid::parse("bafkreifzjut3te7nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e").unwrap();
+        let cid = Cid::parse("bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e").unwrap();
         assert_eq!(proof_of(&cid, ""), Proof::File);
         assert!(is_block(&cid, b"hello world"));
         assert!(!is_block(&cid, b"hello world\n"));

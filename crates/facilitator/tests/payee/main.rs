@@ -1,0 +1,14 @@
+//! Whom a payment is for, from the outside: the real binary, a registry on a real chain, and a real web server for
+//! registration files.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
+
+mod agents;
+mod files;
+mod stage;
+
+mod commands;
+mod faults;
+mod forbidden;
+mod outcomes;
+mod payments;

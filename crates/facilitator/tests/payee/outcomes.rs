@@ -1,0 +1,225 @@
+//! Every outcome, over a registry and a web server.
+
+use crate::{
+    agents::{REGISTRY, SELLER, file_of, registry_id, set_wallet, unset_wallet},
+    files::Page,
+    stage::{CHAIN_ID, NETWORK, ORIGIN, RESOURCE, Stage, THIEF, TREASURY, said},
+};
+use alloy_primitives::Address;
+use quittance_testkit::dev_address;
+use serde_json::{Value, json};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_outcome() {
+    // POST /payee answers whatever the mode is.
+    let stage =
+        Stage::start_with("off", |config| config.set("payee.registry_allow_private_hosts", json!(true)))
+            .await;
+    let agent = stage.agent().await;
+    let wallet = agent.wallet;
+
+    let answer = stage.check(agent.requirement(wallet, Value::Null)).await;
+    assert_eq!(said(&answer), ("verified-wallet", ""), "{answer}");
+    assert_eq!(
+        answer["identity"],
+        json!({
+            "registry": registry_id(CHAIN_ID), "agentId": agent.id.to_string(), "source": "requirement"
+        })
+    );
+    assert_eq!(answer["block"]["chainId"], CHAIN_ID.to_string());
+    let number: u64 = answer["block"]["number"].as_str().unwrap().parse().unwrap();
+    assert_eq!(number, stage.chain.client().block_number().await.unwrap());
+    assert_eq!(answer["agentWallet"], wallet.to_string());
+    assert_eq!(answer["payTo"].as_str().unwrap().to_lowercase(), format!("{wallet:#x}"));
+    assert_eq!((&answer["network"], &answer["origin"]), (&json!(NETWORK), &json!(ORIGIN)));
+    assert_eq!(answer["file"]["source"], "https");
+    assert!(answer["file"]["fetchedAt"].is_u64());
+    assert_eq!(answer["notes"], json!([]));
+
+    let to = |pay_to| agent.delegation_to(pay_to);
+    let elsewhere = agent.delegation(TREASURY, "eip155:1", ORIGIN);
+    for (requirement, expected) in [
+        (agent.requirement(TREASURY, to(TREASURY)), ("verified-delegation", "")),
+        (agent.requirement(THIEF, Value::Null), ("mismatch", "")),
+        (agent.requirement(THIEF, to(TREASURY)), ("invalid-delegation", "pay-to")),
+        (agent.requirement(THIEF, json!("garbage")), ("invalid-delegation", "malformed")),
+        // A key controls its address on every chain; a treasury has to be named for the chain.
+        (agent.requirement_on("eip155:1", wallet, Value::Null), ("verified-wallet", "")),
+        (agent.requirement_on("eip155:1", TREASURY, elsewhere), ("verified-delegation", "")),
+        (agent.requirement_on("eip155:1", TREASURY, to(TREASURY)), ("invalid-delegation", "network")),
+        (without(agent.requirement(wallet, Value::Null), "/extra/erc8004"), ("no-identity", "")),
+        (with(agent.requirement(wallet, Value::Null), "agentId", json!("007")), ("not-read", "identity")),
+        (with(agent.requirement(wallet, Value::Null), "agentId", json!("999")), ("not-read", "registry")),
+        (
+            with(agent.requirement(wallet, Value::Null), "registry", json!(format!("eip155:1:{REGISTRY}"))),
+            ("not-read", "registry"),
+        ),
+    ] {
+        let answer = stage.check(requirement.clone()).await;
+        assert_eq!(said(&answer), expected, "{requirement}: {answer}");
+    }
+    // All of it with one fetch.
+    assert_eq!(stage.files.hits("/agent.json"), 1);
+
+    let requirement = agent.requirement(wallet, Value::Null);
+    let other = json!({ "paymentRequirements": requirement, "resource": "https://other.example/report" });
+    assert_eq!(said(&stage.payee(&other).await), ("endpoint-unlisted", ""));
+    // The payer knows whom it means.
+    let known = json!({
+        "paymentRequirements": without(requirement.clone(), "/extra/erc8004"),
+        "resource": RESOURCE, "registry": registry_id(CHAIN_ID), "agentId": agent.id.to_string(),
+    });
+    let answer = stage.payee(&known).await;
+    assert_eq!((said(&answer).0, &answer["identity"]["source"]), ("verified-wallet", &json!("payer")));
+    // And has signed something else.
+    let payload =
+        json!({ "x402Version": 2, "payload": { "authorization": { "to": THIEF, "value": "10000" } } });
+    let signed =
+        json!({ "paymentRequirements": requirement, "resource": RESOURCE, "paymentPayload": payload });
+    let answer = stage.payee(&signed).await;
+    assert_eq!((said(&answer).0, &answer["notes"]), ("verified-wallet", &json!(["payment-differs"])));
+
+    unset_wallet(&stage.chain, agent.id).await;
+    for (pay_to, expected) in [(dev_address(SELLER), "owner-only"), (TREASURY, "no-agent-wallet")] {
+        let answer = stage.check(agent.requirement(pay_to, to(pay_to))).await;
+        assert_eq!(said(&answer), (expected, ""), "{answer}");
+    }
+    assert!(!stage.server.log_text().contains("MARKER"), "a stranger's text is in the log");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contract_wallets() {
+    let stage = Stage::start("report").await;
+    let mut agent = stage.agent().await;
+    let owner = 5;
+    agent.wallet = stage.chain.deploy_wallet1271(dev_address(owner)).await.unwrap();
+    set_wallet(&stage.chain, agent.id, agent.wallet, owner).await;
+
+    agent.key = owner;
+    let answer = stage.check(agent.requirement(TREASURY, agent.delegation_to(TREASURY))).await;
+    assert_eq!(said(&answer), ("verified-delegation", ""), "{answer}");
+    agent.key = 6;
+    let answer = stage.check(agent.requirement(TREASURY, agent.delegation_to(TREASURY))).await;
+    assert_eq!(said(&answer), ("invalid-delegation", "signature"), "{answer}");
+    // The contract's address belongs to somebody else on other chains.
+    let answer = stage.check(agent.requirement(agent.wallet, Value::Null)).await;
+    assert_eq!(said(&answer), ("verified-wallet", ""), "{answer}");
+    let answer = stage.check(agent.requirement_on("eip155:1", agent.wallet, Value::Null)).await;
+    assert_eq!(said(&answer), ("mismatch", ""), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_from_everywhere() {
+    let stage = Stage::start("report").await;
+    let file = file_of(&[RESOURCE]).to_string();
+    let hello_block = "QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o";
+    let raw = cid(0x55, file.as_bytes());
+    let block = unixfs(file.as_bytes());
+    let in_block = cid(0x70, &block);
+    stage.files.put(&format!("/ipfs/{raw}"), Page::Bytes(file.clone().into_bytes()));
+    stage.files.put(&format!("/ipfs/{in_block}?format=raw"), Page::Bytes(block));
+    stage.files.put(&format!("/ipfs/{hello_block}/agent.json"), Page::Bytes(file.clone().into_bytes()));
+    let forged = cid(0x55, b"what the agent published");
+    stage.files.put(&format!("/ipfs/{forged}"), Page::Bytes(file.clone().into_bytes()));
+    let long = format!("{file}{}", " ".repeat(20_000));
+
+    for (uri, expected) in [
+        (format!("data:application/json,{file}"), Ok("inline")),
+        // Longer than what the one call carries.
+        (format!("data:application/json,{long}"), Ok("inline")),
+        (file.clone(), Ok("inline")),
+        (stage.files.put("/gzip", Page::Encoded("gzip", gzip(file.as_bytes()))), Ok("https")),
+        (stage.files.put("/moved", Page::Redirect("/moved/again".into())), Err("nothing there")),
+        (format!("ipfs://{raw}"), Ok("ipfs")),
+        (format!("ipfs://{in_block}"), Ok("ipfs")),
+        (format!("ipfs://{hello_block}/agent.json"), Ok("ipfs-gateway")),
+        (format!("ipfs://{forged}"), Err("a lying gateway")),
+        (String::new(), Err("no URI")),
+        ("undefined/agents/1".into(), Err("no URI")),
+    ] {
+        let agent = stage.agent_with(&uri).await;
+        let answer = stage.check(agent.requirement(agent.wallet, Value::Null)).await;
+        match expected {
+            Ok(source) => {
+                assert_eq!(said(&answer), ("verified-wallet", ""), "{uri:.80}: {answer}");
+                assert_eq!(answer["file"]["source"], source, "{uri:.80}");
+            }
+            Err(why) => assert_eq!(said(&answer), ("not-read", "file"), "{why}: {answer}"),
+        }
+    }
+    // What is not to be kept is not kept.
+    let uri = stage.files.put("/fresh", Page::NoStore(file_of(&[RESOURCE])));
+    let agent = stage.agent_with(&uri).await;
+    for _ in 0..2 {
+        stage.check(agent.requirement(agent.wallet, Value::Null)).await;
+    }
+    assert_eq!(stage.files.hits("/fresh"), 2);
+}
+
+/// Anybody can register an agent whose file lists somebody else's server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_identity_for_a_known_server_is_noted() {
+    let stage = Stage::start("report").await;
+    let (first, second) = (stage.agent().await, stage.agent().await);
+    let check = async |agent: &crate::stage::Agent, pay_to: Address| {
+        let answer = stage.check(agent.requirement(pay_to, Value::Null)).await;
+        (said(&answer).0.to_owned(), answer["notes"].clone())
+    };
+    // What is not verified teaches nothing.
+    assert_eq!(check(&second, THIEF).await, ("mismatch".into(), json!([])));
+    assert_eq!(check(&first, first.wallet).await, ("verified-wallet".into(), json!([])));
+    for _ in 0..2 {
+        let noted = ("verified-wallet".into(), json!(["identity-changed"]));
+        assert_eq!(check(&second, second.wallet).await, noted);
+    }
+    assert_eq!(check(&first, first.wallet).await, ("verified-wallet".into(), json!([])));
+    assert!(stage.server.log_text().contains("verified under another identity"));
+}
+
+fn with(mut requirement: Value, field: &str, value: Value) -> Value {
+    requirement["extra"]["erc8004"][field] = value;
+    requirement
+}
+
+fn without(mut requirement: Value, pointer: &str) -> Value {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    requirement.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(field);
+    requirement
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Version 1 in base32, hashed with SHA-256.
+fn cid(codec: u8, block: &[u8]) -> String {
+    use sha2::Digest;
+    const SYMBOLS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut bytes = vec![1, codec, 0x12, 32];
+    bytes.extend_from_slice(&sha2::Sha256::digest(block));
+    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let symbol = |five: &[u8]| {
+        let value = (0..5).fold(0, |value, bit| value << 1 | five.get(bit).copied().unwrap_or_default());
+        char::from(SYMBOLS[usize::from(value)])
+    };
+    format!("b{}", bits.chunks(5).map(symbol).collect::<String>())
+}
+
+/// A file in one dag-pb block.
+fn unixfs(file: &[u8]) -> Vec<u8> {
+    let varint = |number: usize| {
+        let mut bytes = Vec::new();
+        let mut rest = number;
+        while rest > 0x7f {
+            bytes.push(u8::try_from(rest & 0x7f).unwrap() | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(u8::try_from(rest).unwrap());
+        bytes
+    };
+    let data = [&[0x08, 2, 0x12][..], &varint(file.len()), file, &[0x18], &varint(file.len())].concat();
+    [&[0x0a][..], &varint(data.len()), &data].concat()
+}
