@@ -4,7 +4,8 @@ use crate::{
     RpcFault,
     pool::{Reply, RpcPool},
 };
-use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, address};
+use alloy_sol_types::{SolCall, sol};
 use quittance_protocol::units::{LaneNonce, UnixSeconds};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -203,6 +204,27 @@ pub async fn suggested_tip(pool: &RpcPool) -> Result<u128, RpcFault> {
         Reply::Result(tip) => Ok(tip.to()),
         Reply::Error { .. } => Ok(0),
     }
+}
+
+sol! {
+    interface GasPriceOracle {
+        function getL1FeeUpperBound(uint256 unsignedTxSize) returns (uint256);
+    }
+}
+
+/// Where chains of the OP stack keep their oracle.
+const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000000F");
+
+/// What 1024 bytes of a transaction cost on L1 at most, in wei: chains of the OP stack take this fee beside gas, and it is in no
+/// gas estimate. Zero on a chain without the oracle.
+pub async fn l1_fee_per_kilobyte(pool: &RpcPool) -> Result<U256, RpcFault> {
+    let question = GasPriceOracle::getL1FeeUpperBoundCall { unsignedTxSize: U256::from(1024) };
+    let params = json!([{ "to": GAS_PRICE_ORACLE, "data": Bytes::from(question.abi_encode()) }, "latest"]);
+    Ok(match pool.read_reply::<Bytes>("eth_call", params).await? {
+        Reply::Result(word) if word.len() == 32 => U256::from_be_slice(&word),
+        // No code there, or an oracle that does not know the question.
+        Reply::Result(_) | Reply::Error { .. } => U256::ZERO,
+    })
 }
 
 /// Logs of `address` with these topics in a range of blocks, both ends included.

@@ -5,7 +5,7 @@ use crate::{
     lane::{Lane, keeper::Sent, room::Room},
     waiting::Waiting,
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use quittance_evm::{
     RpcFault,
     pool::RpcPool,
@@ -22,8 +22,25 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-/// A tip older than this is read again, in the background of a settlement.
-const TIP_AGE_MAX: Duration = Duration::from_secs(60);
+/// What a transaction costs beside gas at the base fee.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prices {
+    /// Wei per gas.
+    pub(crate) tip: u128,
+    /// Wei for 1024 bytes on L1; zero on chains that are their own L1.
+    pub(crate) l1_fee_per_kilobyte: U256,
+}
+
+impl Prices {
+    /// The L1 fee of a transaction with this much calldata, at most. The rest of a transaction of ours stays below 256 bytes.
+    pub(crate) fn l1_fee(&self, calldata_bytes: usize) -> U256 {
+        let kilobytes = calldata_bytes.saturating_add(256).div_ceil(1024);
+        self.l1_fee_per_kilobyte.saturating_mul(U256::from(kilobytes))
+    }
+}
+
+/// Prices older than this are read again, in the background of a settlement.
+const PRICES_AGE_MAX: Duration = Duration::from_secs(60);
 /// A head older than this says nothing about the next block's base fee, which moves by an eighth a block.
 const HEAD_AGE_MAX: Duration = Duration::from_secs(6);
 
@@ -50,7 +67,7 @@ pub(crate) struct NetworkService {
     pub(crate) sent: Sent,
     /// A node said that a nonce is consumed: look at the lanes at once.
     pub(crate) doubt: AtomicBool,
-    tip: Mutex<Option<(u128, Instant)>>,
+    prices: Mutex<Option<(Prices, Instant)>>,
     head_base_fee: Mutex<Option<(u128, Instant)>>,
 }
 
@@ -84,7 +101,7 @@ impl NetworkService {
             room: Room::default(),
             sent: Sent::default(),
             doubt: AtomicBool::new(false),
-            tip: Mutex::new(None),
+            prices: Mutex::new(None),
             head_base_fee: Mutex::new(None),
         })
     }
@@ -99,33 +116,36 @@ impl NetworkService {
         self.lanes.iter().map(Lane::address).collect()
     }
 
-    /// The tip to offer. Read from the node only when none is known; refreshed by [`Self::refresh_tip`] off the hot path.
-    pub(crate) async fn tip(&self) -> Result<u128, RpcFault> {
-        let known = self.known_tip();
-        match known {
-            Some((tip, _)) => Ok(tip),
-            None => self.read_tip().await,
+    /// What to offer beside the base fee. Read from the node only when nothing is known; refreshed by
+    /// [`Self::refresh_prices`] off the hot path.
+    pub(crate) async fn prices(&self) -> Result<Prices, RpcFault> {
+        match self.known_prices() {
+            Some((prices, _)) => Ok(prices),
+            None => self.read_prices().await,
         }
     }
 
-    /// Reads the tip again when it is old.
-    pub(crate) async fn refresh_tip(&self) -> Result<(), RpcFault> {
-        if self.known_tip().is_none_or(|(_, read_at)| read_at.elapsed() > TIP_AGE_MAX) {
-            self.read_tip().await?;
+    /// Reads the prices again when they are old.
+    pub(crate) async fn refresh_prices(&self) -> Result<(), RpcFault> {
+        if self.known_prices().is_none_or(|(_, read_at)| read_at.elapsed() > PRICES_AGE_MAX) {
+            self.read_prices().await?;
         }
         Ok(())
     }
 
-    async fn read_tip(&self) -> Result<u128, RpcFault> {
-        let tip = watch::suggested_tip(&self.pool).await?;
+    async fn read_prices(&self) -> Result<Prices, RpcFault> {
+        let prices = Prices {
+            tip: watch::suggested_tip(&self.pool).await?,
+            l1_fee_per_kilobyte: watch::l1_fee_per_kilobyte(&self.pool).await?,
+        };
         #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
         let now = Instant::now();
-        *self.tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((tip, now));
-        Ok(tip)
+        *self.prices.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((prices, now));
+        Ok(prices)
     }
 
-    fn known_tip(&self) -> Option<(u128, Instant)> {
-        *self.tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn known_prices(&self) -> Option<(Prices, Instant)> {
+        *self.prices.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The base fee to offer on. geth and its kin show contracts a base fee of zero in `eth_call`; then the header's counts,
@@ -163,4 +183,18 @@ pub(crate) struct PolicySettings {
     pub(crate) validity_margin_seconds: u64,
     pub(crate) authorization_lifetime_seconds_max: u64,
     pub(crate) gas_per_settlement_max: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_l1_fee_grows_with_what_goes_to_l1() {
+        let prices = Prices { tip: 0, l1_fee_per_kilobyte: U256::from(7) };
+        assert_eq!(prices.l1_fee(0), U256::from(7));
+        assert_eq!(prices.l1_fee(768), U256::from(7));
+        assert_eq!(prices.l1_fee(769), U256::from(14));
+        assert_eq!(Prices::default().l1_fee(usize::MAX), U256::ZERO);
+    }
 }

@@ -117,7 +117,7 @@ async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, S
     })
 }
 
-/// The signers' transaction counts and tips, then one keeper pass on every network.
+/// The signers' transaction counts and the prices, then one keeper pass on every network.
 async fn recover(facilitator: &Arc<Facilitator>) {
     let passes = facilitator.networks.values().map(|service| async move {
         for lane in &service.lanes {
@@ -125,8 +125,8 @@ async fn recover(facilitator: &Arc<Facilitator>) {
                 tracing::warn!(network = %service.network(), %fault, "a signer's transaction count is not known yet");
             }
         }
-        if let Err(fault) = service.refresh_tip().await {
-            tracing::warn!(network = %service.network(), %fault, "the tip is not known yet");
+        if let Err(fault) = service.refresh_prices().await {
+            tracing::warn!(network = %service.network(), %fault, "prices are not known yet");
         }
         if let Ok(work) = facilitator.store.open_work(service.network()).await
             && !work.slots.is_empty()

@@ -184,19 +184,28 @@ async fn refuse(
     Ok(Begun::Refused(refusal))
 }
 
-/// Fees to offer, checked against the operator's cap before anything is reserved.
+/// What a transaction offers, and the most it can cost with the fee that an L2 takes for its L1.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    fees: Fees,
+    cost_max: U256,
+}
+
+/// Checked against the operator's cap before anything is reserved.
 async fn offer(
     facilitator: &Facilitator,
     service: &NetworkService,
     verified: &VerifiedPayment,
     gas_money: &GasMoney,
-) -> Result<Fees, Fault> {
-    let fees = Fees::first(service.base_fee(gas_money.base_fee).await?, service.tip().await?);
-    let cost = U256::from(fees.cost_max(verified.gas_limit()));
-    if facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cost > cap) {
+) -> Result<Offer, Fault> {
+    let prices = service.prices().await?;
+    let fees = Fees::first(service.base_fee(gas_money.base_fee).await?, prices.tip);
+    let (_, data) = verified.call();
+    let cost_max = U256::from(fees.cost_max(verified.gas_limit())).saturating_add(prices.l1_fee(data.len()));
+    if facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cost_max > cap) {
         return Err(Fault::FeeAboveCap);
     }
-    Ok(fees)
+    Ok(Offer { fees, cost_max })
 }
 
 /// Slot, first attempt and `signed` in one transaction; then the bytes go out. `false`: the payment had moved on.
@@ -205,11 +214,10 @@ async fn sign_and_send(
     service: &Arc<NetworkService>,
     payment: &Payment,
     verified: &VerifiedPayment,
-    fees: Fees,
+    Offer { fees, cost_max }: Offer,
     gas_money: &GasMoney,
 ) -> Result<bool, Fault> {
     let gas_limit = verified.gas_limit();
-    let cost_max = fees.cost_max(gas_limit);
     for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
         lane.note_funds(*balance, cost_max);
     }

@@ -162,7 +162,7 @@ impl<'a> Keeper<'a> {
         let acting = self.hold_lease().await?;
         let (head, nonces) = self.look(&work).await?;
         let receipts = self.receipts(&work).await?;
-        let tip = self.service.tip().await?;
+        let tip = self.service.prices().await?.tip;
         let mut moved = false;
         let mut lanes_seen = HashSet::new();
         let mut pool_lost = HashSet::new();
@@ -217,7 +217,7 @@ impl<'a> Keeper<'a> {
         let Some(slot) = work.slots.iter().find(is_its_slot) else { return Ok(None) };
         let chain = ChainView {
             head: Some(watch::head(&self.service.pool).await?),
-            tip: self.service.tip().await?,
+            tip: self.service.prices().await?.tip,
             ..ChainView::default()
         };
         if !self.replace(slot, &chain, AttemptKind::Filler).await? {
@@ -285,7 +285,7 @@ impl<'a> Keeper<'a> {
             nonces.insert(address, watch::mined_nonce_at(&self.service.pool, address, number).await?);
         }
         if !nonces.is_empty() {
-            self.service.refresh_tip().await?;
+            self.service.refresh_prices().await?;
         }
         Ok((head, nonces))
     }
@@ -475,8 +475,10 @@ impl<'a> Keeper<'a> {
             return Ok(reorged.is_some());
         }
         let head = watch::head(&self.service.pool).await?;
-        let fees =
-            quittance_evm::fees::Fees::first(head.base_fee.unwrap_or_default(), self.service.tip().await?);
+        let fees = quittance_evm::fees::Fees::first(
+            head.base_fee.unwrap_or_default(),
+            self.service.prices().await?.tip,
+        );
         let sign =
             |nonce| lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data).map_err(Into::into);
         let signed = self.facilitator.store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;

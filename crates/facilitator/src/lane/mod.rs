@@ -49,8 +49,8 @@ enum Funds {
 const LOW_SETTLEMENTS: u64 = 100;
 
 impl Funds {
-    fn of(balance: U256, cost_max: u128) -> Self {
-        let settlements = balance.checked_div(U256::from(cost_max)).unwrap_or(U256::MAX);
+    fn of(balance: U256, cost_max: U256) -> Self {
+        let settlements = balance.checked_div(cost_max).unwrap_or(U256::MAX);
         if settlements.is_zero() {
             Self::Out
         } else if settlements < U256::from(LOW_SETTLEMENTS) {
@@ -103,7 +103,7 @@ impl Lane {
     }
 
     /// Says so, once, when the gas money begins to run out, has run out, or is back.
-    pub(crate) fn note_funds(&self, balance: U256, cost_max: u128) {
+    pub(crate) fn note_funds(&self, balance: U256, cost_max: U256) {
         let funds = Funds::of(balance, cost_max);
         if self.funds.swap(funds.rank(), Ordering::Relaxed) == funds.rank() {
             return;
@@ -172,14 +172,13 @@ impl Lane {
 /// The lane with the fewest open slots among those that can pay for one more settlement of this cost.
 ///
 /// What a lane already owes for its open slots is set aside at the same price.
-pub(crate) fn choose<'a>(lanes: &'a [Lane], balances: &[U256], cost_max: u128) -> Option<&'a Lane> {
+pub(crate) fn choose<'a>(lanes: &'a [Lane], balances: &[U256], cost_max: U256) -> Option<&'a Lane> {
     lanes
         .iter()
         .zip(balances)
         .filter(|(lane, balance)| {
             let transactions = U256::from(lane.open_slots()).saturating_add(U256::from(1));
-            lane.open_slots() < OPEN_SLOTS_PER_LANE_MAX
-                && **balance >= transactions.saturating_mul(U256::from(cost_max))
+            lane.open_slots() < OPEN_SLOTS_PER_LANE_MAX && **balance >= transactions.saturating_mul(cost_max)
         })
         .min_by_key(|(lane, _)| lane.open_slots())
         .map(|(lane, _)| lane)
@@ -199,10 +198,10 @@ mod tests {
 
     #[test]
     fn funds_have_two_thresholds() {
-        assert_eq!(Funds::of(U256::from(9), 10), Funds::Out);
-        assert_eq!(Funds::of(U256::from(10), 10), Funds::Low);
-        assert_eq!(Funds::of(U256::from(999), 10), Funds::Low);
-        assert_eq!(Funds::of(U256::from(1_000), 10), Funds::Enough);
-        assert_eq!(Funds::of(U256::ZERO, 0), Funds::Enough, "a chain without fees");
+        assert_eq!(Funds::of(U256::from(9), U256::from(10)), Funds::Out);
+        assert_eq!(Funds::of(U256::from(10), U256::from(10)), Funds::Low);
+        assert_eq!(Funds::of(U256::from(999), U256::from(10)), Funds::Low);
+        assert_eq!(Funds::of(U256::from(1_000), U256::from(10)), Funds::Enough);
+        assert_eq!(Funds::of(U256::ZERO, U256::from(0)), Funds::Enough, "a chain without fees");
     }
 }

@@ -7,6 +7,7 @@
 #[macro_use]
 mod support;
 
+mod costs;
 mod crash;
 mod crowd;
 mod foreign;
