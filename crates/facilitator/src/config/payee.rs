@@ -180,3 +180,77 @@ fn gateway(text: &str) -> Result<Option<Url>, ConfigError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Settings, parse};
+
+    /// One network on Base Sepolia, whose signer's key is in a file.
+    fn settings(more: &str) -> Result<Settings, ConfigError> {
+        let key = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(key.path(), "11".repeat(32)).unwrap();
+        let network = |id: u64| {
+            format!(
+                "[[networks]]\nid = \"eip155:{id}\"\nrpc_urls = [\"http://node.example/{id}\"]\nsigners = [\"file:{}\"]\n",
+                key.path().display()
+            )
+        };
+        parse(&format!("{more}\n{}{}", network(84532), network(31337)))
+    }
+
+    fn refused(more: &str) -> String {
+        settings(more).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_canonical_registry_of_each_network_is_the_default() {
+        let payee = settings("payee.mode = \"report\"").unwrap().payee;
+        let [registry] = payee.registries.as_slice() else { panic!("{payee:?}") };
+        assert_eq!(registry.id, RegistryId::canonical(84532).unwrap());
+        assert_eq!((registry.at, registry.rpc_urls[0].as_str()), (None, "http://node.example/84532"));
+        assert_eq!(payee.v1_networks["base-sepolia"], "eip155:84532");
+        assert_eq!(payee.v1_networks["base"], "eip155:8453");
+    }
+
+    #[test]
+    fn registries_are_listed_with_their_nodes_and_blocks() {
+        let registry = |more: &str| {
+            format!(
+                "[[payee.registries]]\nid = \"eip155:1:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432\"\n{more}\n"
+            )
+        };
+        let urls = "rpc_urls = [\"http://mainnet.example\"]\n";
+        for (block, at) in [("safe", At::Safe), ("latest", At::Latest), ("latest-12", At::Behind(12))] {
+            let payee = settings(&registry(&format!("{urls}block = \"{block}\""))).unwrap().payee;
+            assert_eq!(payee.registries[0].at, Some(at));
+        }
+        for block in ["", "finalized", "latest-", "latest--1", "latest-10001", "12"] {
+            assert!(
+                refused(&registry(&format!("{urls}block = \"{block}\""))).contains("registries[0].block")
+            );
+        }
+        assert!(refused(&registry("")).contains("registries[0].rpc_urls"));
+        assert!(refused(&registry(urls).repeat(2)).contains("twice"));
+        for id in [
+            "",
+            "eip155:0:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432",
+            "0x8004A169FB4a3325136EB29fA0ceB6D2e539a432",
+        ] {
+            assert!(refused(&format!("[[payee.registries]]\nid = \"{id}\"\n")).contains("registries[0].id"));
+        }
+    }
+
+    #[test]
+    fn what_could_never_work_or_is_for_tests_is_refused() {
+        for gateway in
+            ["ipfs.example", "ftp://ipfs.example", "https://u:p@ipfs.example", "https://ipfs.example/?x"]
+        {
+            assert!(refused(&format!("payee.ipfs_gateway = \"{gateway}\"")).contains("payee.ipfs_gateway"));
+        }
+        let open = "payee.registry_allow_private_hosts = true\nserver.listen = \"0.0.0.0:4021\"\nserver.public = true";
+        assert!(refused(open).contains("payee.registry_allow_private_hosts"));
+        let nobody = "payee.mode = \"report\"\n[[networks]]\nid = \"eip155:31337\"\nrpc_urls = [\"http://node.example\"]\nsigners = [\"env:NOT_SET\"]";
+        assert!(parse(nobody).unwrap_err().to_string().contains("payee.registries"));
+    }
+}
