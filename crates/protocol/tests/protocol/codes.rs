@@ -56,3 +56,16 @@ fn every_code_reads_back_and_nothing_else_does() {
         assert!(other.parse::<Code>().is_err(), "{other}");
     }
 }
+
+#[test]
+fn a_finer_cause_stands_beside_the_code_sdks_know() {
+    for (code, text) in STRINGS {
+        match code {
+            Code::TokenPaused | Code::AccountBlacklisted => {
+                assert_eq!(code.wire(), "invalid_exact_evm_transaction_simulation_failed");
+                assert_eq!(code.cause(), Some(*text));
+            }
+            _ => assert_eq!((code.wire(), code.cause()), (*text, None)),
+        }
+    }
+}

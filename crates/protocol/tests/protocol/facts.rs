@@ -116,6 +116,30 @@ fn a_counterfactual_payer_pays_by_the_deployment() {
 }
 
 #[test]
+fn the_deployment_alone_explains_and_never_pays() {
+    let (request, mut facts, policy) = scene(Base::Undeployed);
+    let worked = facts.deploying[0].clone();
+    let failed = Simulation { success: false, pay_to_balance_after: None, ..worked.clone() };
+    let no_code = Simulation { payer_has_code_after: false, erc1271_after: None, ..worked.clone() };
+    let no_word = Simulation { erc1271_after: None, ..worked.clone() };
+    let reverted = Simulation { payer_has_code_after: false, ..failed.clone() };
+    for (alone, code, says) in [
+        (Some(reverted), Code::SmartWalletDeploymentFailed, "reverts"),
+        (Some(no_code), Code::SmartWalletDeploymentFailed, "leaves no code"),
+        (Some(no_word), Code::Signature, "magic value"),
+        // The wallet is there and knows the signature: then it is the transfer that fails.
+        (Some(worked), Code::SimulationFailed, "transfer reverts"),
+        (None, Code::SimulationFailed, "transfer reverts"),
+    ] {
+        facts.deploying = vec![failed.clone(), failed.clone()];
+        facts.deploying.extend(alone);
+        let refusal = judge(&request, &facts, &policy).expect_err("nothing was transferred");
+        assert_eq!(refusal.code, code, "{refusal:?}");
+        assert!(refusal.message.contains(says), "{refusal:?}");
+    }
+}
+
+#[test]
 fn the_verified_payment_is_the_call_that_succeeded() {
     let (request, mut facts, policy) = scene(Base::Eoa);
     let calls = direct_calls(&request.payment, request.requirement.asset);
