@@ -162,6 +162,11 @@ contract LensFrames {
         _carry(abi.encode(s));
     }
 
+    /// Apart from everything else: a chain without EIP-1559 does not know the instruction and burns what it is given.
+    function baseFee() external view returns (uint256) {
+        return block.basefee;
+    }
+
     function _onlyItself() private view {
         if (msg.sender != address(this)) revert OnlyItself();
     }
@@ -260,6 +265,7 @@ contract Lens {
     uint256 private constant CANDIDATE_ANSWER_GAS = 500_000;
     uint256 private constant BASE_GAS = 300_000;
     uint256 private constant LANE_GAS = 10_000;
+    uint256 private constant BASE_FEE_GAS = 20_000;
 
     constructor(Probe[] memory probes, address[] memory lanes) {
         // A contract under construction has no code to call, hence the helper.
@@ -279,8 +285,11 @@ contract Lens {
 
         // Balances come last: they touch the lanes in this frame, which nothing rolls back.
         BlockFacts memory facts = BlockFacts(
-            block.number, block.timestamp, block.chainid, block.basefee, new uint256[](lanes.length)
+            block.number, block.timestamp, block.chainid, 0, new uint256[](lanes.length)
         );
+        try frames.baseFee{gas: BASE_FEE_GAS}() returns (uint256 fee) {
+            facts.baseFee = fee;
+        } catch {}
         for (uint256 i; i < lanes.length; ++i) {
             facts.laneBalances[i] = lanes[i].balance;
         }

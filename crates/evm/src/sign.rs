@@ -2,12 +2,12 @@
 
 use crate::fees::Fees;
 use alloy::{
-    consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
+    consensus::{SignableTransaction, Signed, Transaction, TxEip1559, TxEnvelope, TxLegacy},
     eips::eip2718::{Decodable2718, Encodable2718},
     network::TxSignerSync,
     signers::local::PrivateKeySigner,
 };
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex};
 use quittance_protocol::units::{LaneNonce, Network};
 use std::fmt;
 
@@ -60,9 +60,11 @@ impl LaneSigner {
         self.0.address()
     }
 
-    /// Signs a call that carries no value.
+    /// Signs a call that carries no value. `form`: what the chain understands.
+    #[allow(clippy::too_many_arguments, reason = "the fields of a transaction")]
     pub fn sign_call(
         &self,
+        form: Form,
         network: Network,
         nonce: LaneNonce,
         fees: Fees,
@@ -70,21 +72,50 @@ impl LaneSigner {
         to: Address,
         data: Bytes,
     ) -> Result<SignedTransaction, BadKey> {
-        let mut transaction = TxEip1559 {
-            chain_id: network.chain_id(),
-            nonce: nonce.0,
-            gas_limit,
-            max_fee_per_gas: fees.max_fee_per_gas,
-            max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-            to: TxKind::Call(to),
-            value: U256::ZERO,
-            access_list: Default::default(),
-            input: data,
-        };
+        let (chain_id, to, value) = (network.chain_id(), TxKind::Call(to), U256::ZERO);
+        match form {
+            Form::Eip1559 => self.sign(TxEip1559 {
+                chain_id,
+                nonce: nonce.0,
+                gas_limit,
+                max_fee_per_gas: fees.max_fee_per_gas,
+                max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
+                to,
+                value,
+                access_list: Default::default(),
+                input: data,
+            }),
+            // With the chain id in its signature (EIP-155): it must not be valid on another chain.
+            Form::Legacy => self.sign(TxLegacy {
+                chain_id: Some(chain_id),
+                nonce: nonce.0,
+                gas_price: fees.max_fee_per_gas,
+                gas_limit,
+                to,
+                value,
+                input: data,
+            }),
+        }
+    }
+
+    fn sign<T>(&self, mut transaction: T) -> Result<SignedTransaction, BadKey>
+    where
+        T: SignableTransaction<Signature>,
+        Signed<T>: Into<TxEnvelope>,
+    {
         let signature = self.0.sign_transaction_sync(&mut transaction).map_err(|_| BadKey::Signing)?;
         let envelope: TxEnvelope = transaction.into_signed(signature).into();
         Ok(SignedTransaction { raw: envelope.encoded_2718().into(), hash: *envelope.tx_hash() })
     }
+}
+
+/// Which transactions a chain understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// With a base fee.
+    Eip1559,
+    /// With a gas price only.
+    Legacy,
 }
 
 /// What a signed transaction of ours calls.

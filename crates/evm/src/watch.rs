@@ -206,6 +206,11 @@ pub async fn suggested_tip(pool: &RpcPool) -> Result<u128, RpcFault> {
     }
 }
 
+/// What nodes of a chain without EIP-1559 suggest as gas price, in wei.
+pub async fn gas_price(pool: &RpcPool) -> Result<u128, RpcFault> {
+    Ok(pool.read::<U128>("eth_gasPrice", json!([])).await?.to())
+}
+
 sol! {
     interface GasPriceOracle {
         function getL1FeeUpperBound(uint256 unsignedTxSize) returns (uint256);

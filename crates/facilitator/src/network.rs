@@ -25,7 +25,7 @@ use tokio::{
 /// What a transaction costs beside gas at the base fee.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prices {
-    /// Wei per gas.
+    /// Wei per gas: the tip, or all of the gas price on a chain without EIP-1559.
     pub(crate) tip: u128,
     /// Wei for 1024 bytes on L1; zero on chains that are their own L1.
     pub(crate) l1_fee_per_kilobyte: U256,
@@ -134,10 +134,12 @@ impl NetworkService {
     }
 
     async fn read_prices(&self) -> Result<Prices, RpcFault> {
-        let prices = Prices {
-            tip: watch::suggested_tip(&self.pool).await?,
-            l1_fee_per_kilobyte: watch::l1_fee_per_kilobyte(&self.pool).await?,
+        let tip = match self.read_head().await?.base_fee {
+            Some(_) => watch::suggested_tip(&self.pool).await?,
+            // All of the price is tip.
+            None => watch::gas_price(&self.pool).await?,
         };
+        let prices = Prices { tip, l1_fee_per_kilobyte: watch::l1_fee_per_kilobyte(&self.pool).await? };
         #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
         let now = Instant::now();
         *self.prices.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((prices, now));
@@ -168,6 +170,9 @@ impl NetworkService {
         let now = Instant::now();
         let entry = Some((head.base_fee.unwrap_or_default(), now));
         *self.head_base_fee.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = entry;
+        for lane in &self.lanes {
+            lane.set_legacy(head.base_fee.is_none());
+        }
         Ok(head)
     }
 

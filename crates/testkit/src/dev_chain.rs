@@ -222,6 +222,9 @@ impl DevChain {
         if let Some(to) = to {
             transaction["to"] = json!(to);
         }
+        if self.knows_no_base_fee().await? {
+            transaction["gasPrice"] = self.rpc.call("eth_gasPrice", json!([])).await?;
+        }
         let hash: B256 =
             serde_json::from_value(self.rpc.call("eth_sendTransaction", json!([transaction])).await?)?;
         if let Some(receipt) = self.receipt(hash).await? {
@@ -255,6 +258,12 @@ impl DevChain {
             contract: serde_json::from_value(receipt["contractAddress"].clone())?,
             gas_used: quantity(&receipt["gasUsed"])?,
         }))
+    }
+
+    /// Before EIP-1559: the node then refuses the fees it fills in by itself.
+    async fn knows_no_base_fee(&self) -> Result<bool> {
+        let head = self.rpc.call("eth_getBlockByNumber", json!(["latest", false])).await?;
+        Ok(head["baseFeePerGas"].is_null())
     }
 
     async fn mines_by_itself(&self) -> Result<bool> {

@@ -9,7 +9,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use quittance_evm::{
     fees::Fees,
     pool::RpcPool,
-    sign::{BadKey, LaneSigner},
+    sign::{BadKey, Form, LaneSigner},
     watch,
 };
 use quittance_protocol::units::{LaneNonce, Network};
@@ -32,6 +32,8 @@ pub(crate) struct Lane {
     /// Slots this process believes open; only for choosing a lane.
     open_slots: AtomicUsize,
     funds: AtomicU8,
+    /// The chain knows no base fee.
+    legacy: AtomicBool,
 }
 
 /// How long a lane's gas money lasts.
@@ -77,6 +79,7 @@ impl Lane {
             introduced: AtomicBool::new(false),
             open_slots: AtomicUsize::new(0),
             funds: AtomicU8::new(0),
+            legacy: AtomicBool::new(false),
         }
     }
 
@@ -100,6 +103,11 @@ impl Lane {
 
     pub(crate) fn opened_slot(&self) {
         self.open_slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the latest header says about the chain.
+    pub(crate) fn set_legacy(&self, legacy: bool) {
+        self.legacy.store(legacy, Ordering::Relaxed);
     }
 
     /// Says so, once, when the gas money begins to run out, has run out, or is back.
@@ -157,7 +165,8 @@ impl Lane {
         to: Address,
         data: Bytes,
     ) -> Result<NewAttempt, BadKey> {
-        let signed = self.signer.sign_call(self.network, nonce, fees, gas_limit, to, data)?;
+        let form = if self.legacy.load(Ordering::Relaxed) { Form::Legacy } else { Form::Eip1559 };
+        let signed = self.signer.sign_call(form, self.network, nonce, fees, gas_limit, to, data)?;
         Ok(NewAttempt {
             kind,
             raw: signed.raw,

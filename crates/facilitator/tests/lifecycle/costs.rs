@@ -2,6 +2,7 @@
 
 use crate::support::{Setup, StoreKind, Told};
 use alloy_primitives::{Address, Bytes, U256, address};
+use serde_json::json;
 
 /// Where chains of the OP stack keep the oracle of their L1 fee.
 const ORACLE: Address = address!("420000000000000000000000000000000000000F");
@@ -27,4 +28,18 @@ async fn the_fee_of_the_l1_counts() {
     bench.anvil.set_code(ORACLE, &oracle_that_says(U256::from(1_000_000_000_u64))).await.unwrap();
     bench.crash_and_restart().await;
     bench.settle(&payment).await.success_of(&payment);
+}
+
+/// A chain without EIP-1559 knows no base fee, and takes transactions with a gas price.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_without_a_base_fee() {
+    let bench = Setup::new(StoreKind::Sqlite).hardfork("berlin").start().await;
+    let head = bench.anvil.rpc("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
+    assert_eq!(head.get("baseFeePerGas"), None, "{head}");
+    let payment = bench.payment().await;
+    bench.verify(&payment).await.valid();
+    let hash = bench.settle(&payment).await.success_of(&payment);
+    bench.assert_one_transaction_paid(&payment, hash).await;
+    let transaction = bench.anvil.rpc("eth_getTransactionByHash", json!([hash])).await.unwrap();
+    assert_eq!(transaction["type"], "0x0", "{transaction}");
 }

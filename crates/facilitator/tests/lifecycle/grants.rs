@@ -283,6 +283,7 @@ async fn impatient_callers_lose_nothing() {
         assert!(impatient.settle(payment.body()).await.is_err());
     }
     let patient = bench.settling(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
     bench.anvil.mine(1).await.unwrap();
     let reply: Reply = patient.await.unwrap().unwrap();
     let hash = reply.success_of(&payment);

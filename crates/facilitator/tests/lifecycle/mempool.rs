@@ -10,21 +10,6 @@ use serde_json::json;
 use std::time::Duration;
 
 on_both_stores! {
-    /// The node forgets it: the same bytes are sent again.
-    async fn dropped_transaction(store) {
-        let bench = Setup::new(store).no_mining().start().await;
-        let payment = bench.payment().await;
-        let call = bench.settling(&payment);
-        bench.proxy.wait_answered(SEND, 1).await.unwrap();
-        let hash = bench.sent()[0];
-        assert!(bench.anvil.drop_transaction(hash).await.unwrap());
-        bench.proxy.wait_answered(SEND, 2).await.unwrap();
-        bench.anvil.mine(1).await.unwrap();
-        assert_eq!(call.await.unwrap().unwrap().success_of(&payment), hash);
-        assert_eq!(bench.sent(), [hash, hash]);
-        bench.assert_one_transaction_paid(&payment, hash).await;
-    }
-
     /// The base fee outgrows what was offered: a replacement under the same nonce, and one of the two is mined.
     async fn fee_bump(store) {
         let bench = Setup::new(store).no_mining().start().await;
@@ -53,6 +38,21 @@ on_both_stores! {
 }
 
 on_sqlite! {
+    /// The node forgets it: the same bytes are sent again.
+    async fn dropped_transaction(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let hash = bench.sent()[0];
+        assert!(bench.anvil.drop_transaction(hash).await.unwrap());
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(call.await.unwrap().unwrap().success_of(&payment), hash);
+        assert_eq!(bench.sent(), [hash, hash]);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
     /// The one in the middle is forgotten: what stands behind it comes through all the same.
     async fn dropped_in_the_middle_of_a_lane(store) {
         let bench = Setup::new(store).no_mining().start().await;
@@ -205,7 +205,7 @@ async fn always_underpriced() {
         bench.proxy.add(Rule::on(SEND).then(Fault::error(-32000, "replacement transaction underpriced")));
     let call = bench.settling(&payment);
     bench.proxy.wait_for(SEND, 2).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     let tries = bench.sent().len();
     bench.proxy.remove(stubborn);
     bench.anvil.set_interval_mining(1).await.unwrap();

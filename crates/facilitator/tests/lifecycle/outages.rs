@@ -65,7 +65,7 @@ async fn every_seventh_write_fails() {
              CREATE TRIGGER fail_some BEFORE INSERT ON attempts FOR EACH ROW EXECUTE FUNCTION fail_some()",
         )
         .await;
-    let payments = bench.payments(10).await;
+    let payments = bench.payments(6).await;
     let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
     let mut hashes = Vec::new();
     for caller in callers {
@@ -78,7 +78,7 @@ async fn every_seventh_write_fails() {
         bench.until_status(payment, "settled").await;
     }
     bench.assert_paid_once(&payments).await;
-    assert_eq!((bench.mined().await, bench.known_to_the_node().await), (10, 10));
+    assert_eq!((bench.mined().await, bench.known_to_the_node().await), (6, 6));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,6 +14,22 @@ async fn settled_with_blocks(
 }
 
 on_both_stores! {
+    /// With one confirmation, a success can be undone by the chain. The money is then brought home, and nothing that
+    /// comes later is held up.
+    async fn reorg_after_success(store) {
+        let bench = Setup::new(store).start().await;
+        let (undone, next) = (bench.payment().await, bench.payment().await);
+        let hash = bench.settle(&undone).await.success_of(&undone);
+        bench.anvil.reorg(1).await.unwrap();
+        assert!(!bench.is_used(&undone).await);
+        bench.settle(&next).await.success_of(&next);
+        assert_eq!(bench.settle(&undone).await.told(), Told::Duplicate(hash));
+        bench.assert_paid_once(&[undone, next]).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (2, 2));
+    }
+}
+
+on_sqlite! {
     /// Seen in a block, the block is gone, the transaction too: sent again, and told only at depth.
     async fn reorg_before_depth(store) {
         let bench = Setup::new(store).no_mining().confirmations(3).start().await;
@@ -32,22 +48,6 @@ on_both_stores! {
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
-    /// With one confirmation, a success can be undone by the chain. The money is then brought home, and nothing that
-    /// comes later is held up.
-    async fn reorg_after_success(store) {
-        let bench = Setup::new(store).start().await;
-        let (undone, next) = (bench.payment().await, bench.payment().await);
-        let hash = bench.settle(&undone).await.success_of(&undone);
-        bench.anvil.reorg(1).await.unwrap();
-        assert!(!bench.is_used(&undone).await);
-        bench.settle(&next).await.success_of(&next);
-        assert_eq!(bench.settle(&undone).await.told(), Told::Duplicate(hash));
-        bench.assert_paid_once(&[undone, next]).await;
-        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (2, 2));
-    }
-}
-
-on_sqlite! {
     /// The same transaction comes back in another block.
     async fn reorg_into_another_block(store) {
         let bench = Setup::new(store).no_mining().confirmations(3).start().await;

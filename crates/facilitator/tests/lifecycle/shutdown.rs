@@ -78,6 +78,6 @@ async fn stopped_while_idle() {
     let payment = bench.payment().await;
     bench.verify(&payment).await.valid();
     let stopped =
-        tokio::time::timeout(Duration::from_secs(2), bench.server.sigterm()).await.expect("a prompt end");
+        tokio::time::timeout(Duration::from_secs(5), bench.server.sigterm()).await.expect("a prompt end");
     assert_eq!(stopped.unwrap().code(), Some(0));
 }

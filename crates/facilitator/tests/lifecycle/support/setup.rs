@@ -38,6 +38,7 @@ pub(crate) struct Setup {
     signers: usize,
     second_endpoint: bool,
     confirmations: u64,
+    hardfork: Option<&'static str>,
     settings: Vec<(&'static str, Value)>,
 }
 
@@ -50,6 +51,7 @@ impl Setup {
             signers: 1,
             second_endpoint: false,
             confirmations: 1,
+            hardfork: None,
             settings: Vec::new(),
         }
     }
@@ -91,6 +93,12 @@ impl Setup {
     }
 
     /// How long `/settle` waits.
+    /// The rules of an older Ethereum.
+    pub(crate) fn hardfork(mut self, name: &'static str) -> Self {
+        self.hardfork = Some(name);
+        self
+    }
+
     pub(crate) fn wait_seconds(self, seconds: u64) -> Self {
         self.set("settle.wait_seconds", seconds.into())
     }
@@ -142,7 +150,11 @@ impl Setup {
     }
 
     async fn start_chain(&self) -> (Anvil, DevChain) {
-        let anvil = Anvil::builder().spawn().await.unwrap();
+        let mut anvil = Anvil::builder();
+        if let Some(name) = self.hardfork {
+            anvil = anvil.arg("--hardfork").arg(name);
+        }
+        let anvil = anvil.spawn().await.unwrap();
         let chain = DevChain::deploy(&anvil).await.unwrap();
         for payer in PAYERS {
             chain.mint(chain.token, dev_address(payer), U256::from(PURSE)).await.unwrap();
