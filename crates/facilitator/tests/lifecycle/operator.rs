@@ -46,7 +46,7 @@ async fn a_stuck_payment_is_seen_and_sent_again() {
     let sent = payments(&bench, &["rebroadcast", &id]).await;
     assert!(sent.status.success() && text(&sent).contains(&hash.to_string()), "{sent:?}");
     bench.anvil.mine(1).await.unwrap();
-    assert_eq!(bench.settle(&payment).await.success_of(&payment), hash);
+    assert_eq!(bench.insisting(&payment).await.unwrap(), hash);
     bench.assert_one_transaction_paid(&payment, hash).await;
     let late = payments(&bench, &["rebroadcast", &id]).await;
     assert_eq!(late.status.code(), Some(1), "a final payment has nothing to send");
