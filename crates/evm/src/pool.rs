@@ -188,6 +188,7 @@ impl RpcPool {
                 }
             }
             if let Err(error) = batch.send().await {
+                self.count(index, method, "fault");
                 fault = self.fault(endpoint, method, &error);
                 continue;
             }
@@ -203,9 +204,13 @@ impl RpcPool {
             match broken {
                 None => {
                     endpoint.timeouts.store(0, Ordering::Relaxed);
+                    self.count(index, method, "result");
                     return Ok(answers);
                 }
-                Some(error) => fault = error,
+                Some(error) => {
+                    self.count(index, method, "fault");
+                    fault = error;
+                }
             }
         }
         Err(fault)
@@ -222,14 +227,30 @@ impl RpcPool {
         match endpoint.call(method, params).await {
             Ok(value) => {
                 endpoint.timeouts.store(0, Ordering::Relaxed);
+                self.count(index, method, "result");
                 Ok(Reply::Result(value))
             }
             Err(RpcError::ErrorResp(payload)) => {
                 endpoint.timeouts.store(0, Ordering::Relaxed);
+                self.count(index, method, "error");
                 Ok(Reply::Error { code: payload.code, text: payload.message.into_owned() })
             }
-            Err(error) => Err(self.fault(endpoint, method, &error)),
+            Err(error) => {
+                self.count(index, method, "fault");
+                Err(self.fault(endpoint, method, &error))
+            }
         }
+    }
+
+    /// By position of the endpoint: its URL can hold a key.
+    fn count(&self, endpoint: usize, method: &'static str, outcome: &'static str) {
+        let labels = [
+            ("network", self.network.to_string()),
+            ("endpoint", endpoint.to_string()),
+            ("method", method.to_owned()),
+            ("outcome", outcome.to_owned()),
+        ];
+        metrics::counter!("quittance_rpc_requests_total", &labels).increment(1);
     }
 
     /// Endpoints worth asking, preferred first. When all rest, none is asked: the answer "unavailable" is then immediate.

@@ -19,6 +19,10 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
 
 fn describe() {
     describe_counter!(
+        "quittance_rpc_requests_total",
+        "Requests to RPC endpoints: a result, an error of the node, or no usable answer"
+    );
+    describe_counter!(
         "quittance_answers_total",
         "Answers by endpoint, HTTP status and reason code (\"ok\" when there is none)"
     );

@@ -70,3 +70,30 @@ async fn a_canceled_payment_frees_its_lane_and_moves_nothing() {
     bench.anvil.set_automine(true).await.unwrap();
     bench.settle(&payment).await.success_of(&payment);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_tell_what_happened_without_names() {
+    let bench = Setup::new(StoreKind::Sqlite).start().await;
+    let payment = bench.payment().await;
+    bench.settle(&payment).await.success_of(&payment);
+    bench.verify(&payment).await;
+    let operator = quittance_testkit::Facilitator::new(bench.server.operator_url()).unwrap();
+    let metrics = operator.get("/metrics").await.unwrap().text;
+    for line in [
+        r#"quittance_answers_total{endpoint="settle",status="200",code="ok"} 1"#,
+        r#"quittance_answers_total{endpoint="verify",status="200",code="invalid_exact_evm_nonce_already_used"} 1"#,
+        r#"quittance_deliveries_total{said="success"} 1"#,
+        r#"quittance_settlements_total{network="eip155:84532",status="settled"} 1"#,
+        r#"quittance_rpc_requests_total{network="eip155:84532",endpoint="0",method="eth_sendRawTransaction",outcome="result"} 1"#,
+        r#"quittance_lane_open_slots{network="eip155:84532",lane="0"}"#,
+        r#"quittance_lane_balance_wei{network="eip155:84532",lane="0"}"#,
+        "quittance_keeper_last_pass_seconds",
+        "quittance_oldest_open_payment_seconds",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    let lower = metrics.to_lowercase();
+    for name in [payment.payer().to_string(), payment.recipient().to_string(), payment.nonce().to_string()] {
+        assert!(!lower.contains(&name.to_lowercase()));
+    }
+}
