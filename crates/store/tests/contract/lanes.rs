@@ -364,7 +364,7 @@ async fn a_slot_opens_again_when_the_chain_has_lost_it(fixture: Fixture) {
     assert!(store.reopen_slot(&lane, nonce).await.unwrap());
     let work = store.open_work(lane.network).await.unwrap();
     assert_eq!(work.slots.len(), 1);
-    assert_eq!(work.slots[0].attempts, [first.attempt.clone()]);
+    assert_eq!(work.slots[0].attempts, std::slice::from_ref(&first.attempt));
     assert_eq!(work.slots[0].payment.as_ref(), Some(&settled), "what is final stays final");
     store.close_slot(first.attempt.slot, SlotOutcome::Ours).await.unwrap();
 
