@@ -51,8 +51,18 @@ pub(crate) enum Outcome {
 pub(crate) enum Begun {
     /// The rules say no.
     Refused(Refusal),
-    /// There is a row to follow.
-    Payment(SettlementId),
+    /// There is a row to follow, of which this many answers had been said when the request came.
+    Payment(SettlementId, i64),
+}
+
+impl Begun {
+    /// The request came before the row was signed: whatever was said since was said to its twins.
+    fn before_any_answer(self) -> Self {
+        match self {
+            Self::Payment(id, _) => Self::Payment(id, 0),
+            refused @ Self::Refused(_) => refused,
+        }
+    }
 }
 
 /// Verifies, reserves, signs, stores, sends. Everything is written down before it is acted on.
@@ -83,7 +93,10 @@ pub(crate) async fn begin(
         let payee = payee.filter(|_| !promised);
         let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
             Ok(verified) => verified,
-            Err(refusal) => return refuse(facilitator, &key, fingerprint, refusal).await,
+            Err(refusal) => {
+                let begun = refuse(facilitator, &key, fingerprint, refusal).await?;
+                return Ok(begun.before_any_answer());
+            }
         };
         let offer = offer(facilitator, service, &verified, &gas_money).await?;
         let terms = verified.terms();
@@ -93,15 +106,15 @@ pub(crate) async fn begin(
                 payment
             }
             Reserve::Same(payment) if payment.status == Status::Reserved => payment,
-            Reserve::Same(payment) => return Ok(Begun::Payment(payment.id)),
+            Reserve::Same(payment) => return Ok(Begun::Payment(payment.id, 0)),
             Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
         };
         if sign_and_send(facilitator, service, &payment, &verified, offer, &gas_money).await? {
-            return Ok(Begun::Payment(payment.id));
+            return Ok(Begun::Payment(payment.id, 0));
         }
         // A twin was faster: see where the payment stands now.
         match known(facilitator, &key, fingerprint).await? {
-            Known::Begun(begun) => return Ok(begun),
+            Known::Begun(begun) => return Ok(begun.before_any_answer()),
             Known::Reserved => promised = true,
             Known::No => {}
         }
@@ -124,7 +137,7 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
         Some(payment) if !payment.status.holds_key() => Known::No,
         Some(payment) if payment.terms.fingerprint == fingerprint => match payment.status {
             Status::Reserved => Known::Reserved,
-            _ => Known::Begun(Begun::Payment(payment.id)),
+            _ => Known::Begun(Begun::Payment(payment.id, payment.answers)),
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
@@ -158,14 +171,14 @@ async fn refuse(
     let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
     if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
         // How it ended says more, with the transaction, than that it ended.
-        return Ok(Begun::Payment(payment.id));
+        return Ok(Begun::Payment(payment.id, payment.answers));
     }
     if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
         return Ok(Begun::Refused(refusal));
     }
     if payment.status != Status::Reserved {
         // A twin settled it while we were reading: "nonce used" would be about our own transaction.
-        return Ok(Begun::Payment(payment.id));
+        return Ok(Begun::Payment(payment.id, payment.answers));
     }
     if proves_nothing_executes(refusal.code) {
         let evidence = Evidence {
@@ -250,18 +263,18 @@ async fn sign_and_send(
 /// Waits for the outcome of a payment, at most until `deadline`, and decides whether this caller may be told.
 ///
 /// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
-/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place.
+/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. `answers_seen`
+/// tells twins from repeats: how many answers had been said when this caller came.
 pub(crate) async fn follow(
     facilitator: &Arc<Facilitator>,
     service: &NetworkService,
     id: SettlementId,
+    answers_seen: i64,
     deadline: Instant,
 ) -> Result<Outcome, Fault> {
     let mut place = service.waiting.wait_for(id);
-    let mut answers_seen = None;
     loop {
         let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-        let answers_seen = *answers_seen.get_or_insert(payment.answers);
         if payment.answers > answers_seen && !payment.answer_in_flight {
             // Another caller was told while this one waited: that one comes back for the rest.
             return Ok(Outcome::Duplicate(payment));

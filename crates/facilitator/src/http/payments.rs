@@ -158,7 +158,9 @@ async fn outcome(
     };
     match begun.await.map_err(|_| Fault::Internal)?? {
         Begun::Refused(refusal) => Ok(Outcome::Refused(refusal, None)),
-        Begun::Payment(id) => settle::follow(&facilitator, &service, id, deadline).await,
+        Begun::Payment(id, answers_seen) => {
+            settle::follow(&facilitator, &service, id, answers_seen, deadline).await
+        }
     }
 }
 
