@@ -1,6 +1,6 @@
 //! The x402 facilitator: verify, settle, supported.
 //!
-//! From a request to money: [`http`] → `verify` / `settle` → rules (`quittance_protocol::rules`) on facts
+//! From a request to money: `http` → `verify` / `settle` → rules (`quittance_protocol::rules`) on facts
 //! (`quittance_evm::lens`) → the store → the lane's keeper. See docs/ARCHITECTURE.md.
 
 mod answer;
