@@ -16,7 +16,9 @@ const SENDER: Address = alloy_primitives::address!("c0ffee0000000000000000000000
 pub(super) const TRANSFER_GAS: u64 = 3_000_000;
 const DEPLOY_GAS: u64 = 8_000_000;
 const RECEIPT_POLL: Duration = Duration::from_millis(10);
-const RECEIPT_POLLS_MAX: u32 = 500;
+const RECEIPT_POLLS_MAX: u32 = 200;
+/// A transaction the node takes and leaves unmined is dropped and sent again this often.
+const SENDS_MAX: u32 = 3;
 
 /// A call to be mined.
 #[derive(Clone, Debug)]
@@ -150,14 +152,19 @@ impl Node {
         let call = json!({
             "from": SENDER, "to": transaction.to, "data": transaction.data, "gas": hex_quantity(gas),
         });
-        let hash: B256 = serde_json::from_value(self.rpc.call("eth_sendTransaction", json!([call])).await?)?;
-        for _ in 0..RECEIPT_POLLS_MAX {
-            if let Some(receipt) = self.receipt(hash).await? {
-                return Ok((hash, quantity(&receipt["status"])? == 1));
+        for _ in 0..SENDS_MAX {
+            let hash: B256 =
+                serde_json::from_value(self.rpc.call("eth_sendTransaction", json!([call])).await?)?;
+            for _ in 0..RECEIPT_POLLS_MAX {
+                if let Some(receipt) = self.receipt(hash).await? {
+                    return Ok((hash, quantity(&receipt["status"])? == 1));
+                }
+                tokio::time::sleep(RECEIPT_POLL).await;
             }
-            tokio::time::sleep(RECEIPT_POLL).await;
+            // A node that mines by itself can leave a transaction behind one that a revert brought back into its pool.
+            self.act("anvil_dropAllTransactions", json!([])).await?;
         }
-        bail!("the node did not mine {hash}")
+        bail!("the node does not mine what it is sent")
     }
 
     /// The receipt of a transaction, if it is mined.
