@@ -269,6 +269,10 @@ fn simulations(answer: &Answer, candidates: usize) -> Result<Vec<Simulation>, Rp
     }
     ran.iter()
         .map(|s| {
+            let deployed = s.success && answer.payerCodeSize.is_zero() && !s.payerCodeSizeAfter.is_zero();
+            if deployed && !s.erc1271After.asked {
+                return Err(malformed("too little gas to ask the deployed payer"));
+            }
             Ok(Simulation {
                 success: s.success,
                 gas_used: u64::try_from(s.gasUsed).map_err(|_| malformed("gas used"))?,
