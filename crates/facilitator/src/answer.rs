@@ -4,7 +4,12 @@
 //! What is said is recorded before it is written, and taken back when the caller was gone, so that the next call gets it.
 //! If the process dies in between, it counts as said, and the lease lapses in database time.
 
-use crate::{facilitator::Facilitator, fault::Fault, metrics};
+use crate::{
+    facilitator::Facilitator,
+    fault::Fault,
+    fault_point::{Point, reached},
+    metrics,
+};
 use quittance_protocol::settlement::{Event, Evidence};
 use quittance_store::model::{HolderId, IdempotencyKey, LastAnswer, Payment, SettlementId};
 use std::{
@@ -45,6 +50,9 @@ impl AnswerLease {
         let mut lease =
             Self { facilitator: facilitator.clone(), id, holder: HolderId(Uuid::new_v4()), held: true };
         lease.held = facilitator.store.take_answer(id, lease.holder, answers_seen, DECIDING).await?;
+        if lease.held {
+            reached(Point::AnswerLeased);
+        }
         Ok(lease.held.then_some(lease))
     }
 
@@ -66,6 +74,7 @@ impl AnswerLease {
             // On an error it may be recorded or not. Dropping the delivery is right for both: under a key it stays as it
             // is, without one it is taken back.
             if store.begin_answer(lease.id, lease.holder, says, ANSWERING, keyed).await? {
+                reached(Point::AnswerBegun);
                 return Ok(Some(delivery));
             }
             delivery.lease.held = false;
@@ -80,10 +89,12 @@ impl AnswerLease {
         }
         let (facilitator, id, holder) = (self.facilitator.clone(), self.id, self.holder);
         self.facilitator.tasks.spawn(async move {
+            reached(if delivered { Point::AnswerWritten } else { Point::AnswerLost });
             if let Err(fault) = facilitator.store.release_answer(id, holder, delivered).await {
                 // The lease then lapses by itself, and what was begun counts as said.
                 tracing::warn!(settlement_id = %id, %fault, "an answer lease could not be released");
             }
+            reached(if delivered { Point::AnswerReleased } else { Point::AnswerTakenBack });
             for service in facilitator.networks.values() {
                 service.waiting.announce(id);
             }
@@ -167,12 +178,14 @@ impl Drop for Promise {
         }
         let (facilitator, id, version) = (self.facilitator.clone(), self.payment.id, self.payment.version);
         self.facilitator.tasks.spawn(async move {
+            reached(Point::PromiseLost);
             let evidence =
                 Evidence { message: Some("the caller of /verify was gone".into()), ..Evidence::default() };
             // By version: a settle that came in between keeps what it has taken.
             if let Err(fault) = facilitator.store.transition(id, version, Event::Refused, &evidence).await {
                 tracing::warn!(settlement_id = %id, %fault, "a reservation nobody was told of could not be given up");
             }
+            reached(Point::PromiseTakenBack);
         });
     }
 }

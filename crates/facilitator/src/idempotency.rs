@@ -1,6 +1,12 @@
 //! `Idempotency-Key` and the payment-identifier extension: same key and same payment, same answer.
 
-use crate::{clock, facilitator::Facilitator, fault::Fault, http::shape::TransportFault};
+use crate::{
+    clock,
+    facilitator::Facilitator,
+    fault::Fault,
+    fault_point::{Point, reached},
+    http::shape::TransportFault,
+};
 use alloy_primitives::keccak256;
 use axum::http::{HeaderMap, header};
 use quittance_protocol::{settlement::Fingerprint, wire::Request};
@@ -65,5 +71,8 @@ pub(crate) async fn store_answer(
     key: &IdempotencyKey,
     answer: &Value,
 ) -> Result<(), Fault> {
-    Ok(facilitator.store.store_idempotent_answer(key, &answer.to_string()).await?)
+    reached(Point::KeyedAnswerDue);
+    facilitator.store.store_idempotent_answer(key, &answer.to_string()).await?;
+    reached(Point::KeyedAnswerStored);
+    Ok(())
 }

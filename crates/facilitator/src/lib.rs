@@ -9,6 +9,7 @@ mod clock;
 pub mod config;
 mod facilitator;
 mod fault;
+pub mod fault_point;
 mod http;
 mod idempotency;
 mod lane;

@@ -4,6 +4,7 @@ use crate::{
     clock,
     config::Settings,
     facilitator::Facilitator,
+    fault_point::{Point, reached},
     http,
     lane::keeper::{self, Keeper},
     metrics, operator,
@@ -102,6 +103,7 @@ impl Server {
         }
         tokio::spawn(sweep(facilitator.clone()));
         http::serve(listener, router, facilitator.stopping.clone()).await;
+        reached(Point::Stopping);
         facilitator.tasks.close();
         if tokio::time::timeout(PARK_TIMEOUT, facilitator.tasks.wait()).await.is_err() {
             tracing::warn!("stopped with work in flight; the next start goes on with it");
@@ -149,7 +151,10 @@ async fn sweep(facilitator: Arc<Facilitator>) {
         }
         match facilitator.store.expire_reservations(clock::now()).await {
             Ok(0) => {}
-            Ok(dropped) => tracing::debug!(dropped, "dropped reservations of dead authorizations"),
+            Ok(dropped) => {
+                reached(Point::ReservationsExpired);
+                tracing::debug!(dropped, "dropped reservations of dead authorizations");
+            }
             Err(fault) => tracing::warn!(%fault, "reservations were not swept"),
         }
     }

@@ -8,6 +8,7 @@ use crate::{
     clock,
     facilitator::Facilitator,
     fault::Fault,
+    fault_point::{Point, reached},
     lane::{self, keeper::send_attempt, room},
     network::NetworkService,
     payee::PaymentCheck,
@@ -94,14 +95,18 @@ pub(crate) async fn begin(
         let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
             Ok(verified) => verified,
             Err(refusal) => {
+                reached(Point::RefusalDue);
                 let begun = refuse(facilitator, &key, fingerprint, refusal).await?;
+                reached(Point::RefusalWritten);
                 return Ok(begun.before_any_answer());
             }
         };
         let offer = offer(facilitator, service, &verified, &gas_money).await?;
         let terms = verified.terms();
+        reached(Point::SettleJudged);
         let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
             Reserve::Fresh(mut payment) => {
+                reached(Point::SettleReserved);
                 note_payee(facilitator, &mut payment, payee.and_then(PaymentCheck::report)).await;
                 payment
             }
@@ -245,6 +250,7 @@ async fn sign_and_send(
             let attempt = lane.sign_payment(nonce, fees, gas_limit, to, data)?;
             // Before the row is visible to the keeper, so that the bytes do not go out twice.
             service.sent.mark(attempt.hash);
+            reached(Point::SettleSigning);
             Ok(attempt)
         })
         .await?;
@@ -254,6 +260,7 @@ async fn sign_and_send(
         settlement_id = %payment.id, network = %service.network(), nonce = signed.attempt.lane_nonce.0,
         hash = %signed.attempt.signed.hash, "signed",
     );
+    reached(Point::SettleSigned);
     send_attempt(service, &signed.attempt).await;
     service.wake.notify_one();
     service.waiting.announce(payment.id);

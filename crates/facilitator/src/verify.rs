@@ -1,7 +1,13 @@
 //! `/verify`: parsed request → facts in one round trip → rules → pending set → answer.
 
 use crate::{
-    answer::Promise, clock, facilitator::Facilitator, fault::Fault, metrics, network::NetworkService,
+    answer::Promise,
+    clock,
+    facilitator::Facilitator,
+    fault::Fault,
+    fault_point::{Point, reached},
+    metrics,
+    network::NetworkService,
     payee::PaymentCheck,
 };
 use quittance_evm::lens;
@@ -47,6 +53,7 @@ pub(crate) async fn verify(
             let reserved = facilitator.store.reserve(&terms, reserved_until(&terms), now).await?;
             Ok::<_, Fault>(match reserved {
                 Reserve::Fresh(mut payment) => {
+                    reached(Point::VerifyReserved);
                     note_payee(&facilitator, &mut payment, report).await;
                     Ok(Some(Promise::new(&facilitator, payment)))
                 }
@@ -65,6 +72,7 @@ pub(crate) async fn note_payee(facilitator: &Facilitator, payment: &mut Payment,
     if let Err(fault) = facilitator.store.note_payee(payment.id, &report).await {
         tracing::warn!(settlement_id = %payment.id, %fault, "the payee check's outcome was not stored");
     }
+    reached(Point::PayeeNoted);
     payment.payee = Some(report);
 }
 

@@ -9,6 +9,7 @@ mod payee;
 mod payments;
 mod serve;
 
+use crate::config;
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -73,6 +74,7 @@ struct ConfigFile {
 impl Cli {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        crate::fault_point::arm(config::fault_point().as_deref())?;
         crate::telemetry::start(self.command.log_level());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {

@@ -125,6 +125,11 @@ fn figment(path: Option<&Path>) -> Result<Figment, ConfigError> {
     Ok(figment.merge(environment))
 }
 
+/// Where a development build is to end. No setting, so no file has it.
+pub(crate) fn fault_point() -> Option<String> {
+    secret::environment(crate::fault_point::VARIABLE)
+}
+
 /// A secret that the command line refers to.
 pub(crate) fn secret(key: &str, reference: &str) -> Result<Secret, ConfigError> {
     secret::resolve(key, reference)

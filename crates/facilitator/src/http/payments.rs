@@ -9,6 +9,7 @@ use super::{
 use crate::{
     answer::{AnswerLease, Outbox},
     fault::Fault,
+    fault_point::{Point, reached},
     idempotency::{self, Binding},
     payee::PaymentCheck,
     settle::{self, Begun, Outcome},
@@ -117,7 +118,7 @@ async fn settle_within(
         match idempotency::bind(&app.facilitator, key, &fingerprint(&request.payment, &request.requirement))
             .await
         {
-            Ok(Binding::Proceed) => {}
+            Ok(Binding::Proceed) => reached(Point::KeyBound),
             Ok(Binding::Answered(answer)) => return stored(answer),
             Ok(Binding::Conflict) => {
                 return guard::transport_fault_with(

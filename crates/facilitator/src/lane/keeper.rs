@@ -12,6 +12,7 @@ use crate::{
     clock,
     facilitator::Facilitator,
     fault::Fault,
+    fault_point::{Point, reached},
     metrics::{self, Happened},
     network::NetworkService,
 };
@@ -92,6 +93,7 @@ pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) ->
     let hash = attempt.signed.hash;
     service.sent.mark(hash);
     let outcome = send(&service.pool, &attempt.signed.raw).await;
+    reached(Point::Sent);
     tracing::debug!(%hash, nonce = attempt.lane_nonce.0, ?outcome, "sent");
     match outcome {
         SendOutcome::Underpriced => service.sent.mark_underpriced(hash),
@@ -264,6 +266,9 @@ impl<'a> Keeper<'a> {
             .take_keeper(self.service.network(), self.facilitator.holder, LEASE)
             .await?;
         self.lease_taken = epoch.map(|_| asked);
+        if epoch.is_some() {
+            reached(Point::KeeperLeased);
+        }
         Ok(epoch.is_some())
     }
 
@@ -394,7 +399,9 @@ impl<'a> Keeper<'a> {
     }
 
     async fn transition(&self, payment: &Payment, event: Event, evidence: &Evidence) -> Result<bool, Fault> {
+        reached(Point::TransitionDue);
         let moved = self.facilitator.store.transition(payment.id, payment.version, event, evidence).await?;
+        reached(Point::TransitionStored);
         Ok(self.moved(moved.as_ref()))
     }
 
@@ -408,7 +415,9 @@ impl<'a> Keeper<'a> {
     }
 
     async fn close(&self, slot: &OpenSlot, outcome: SlotOutcome) -> Result<bool, Fault> {
+        reached(Point::SlotCloseDue);
         self.facilitator.store.close_slot(slot.id, outcome).await?;
+        reached(Point::SlotClosed);
         Ok(true)
     }
 
@@ -419,7 +428,9 @@ impl<'a> Keeper<'a> {
         if is_payment && receipt.success {
             let (event, evidence) = outcome::of_success(&payment.terms, receipt);
             let store = &self.facilitator.store;
+            reached(Point::ConcludeDue);
             let concluded = store.conclude(slot.id, payment.id, payment.version, event, &evidence).await?;
+            reached(Point::Concluded);
             return Ok(self.moved(concluded.as_ref()));
         }
         // The outcome first, then the slot: a crash in between finds the slot open and looks again.
@@ -436,10 +447,13 @@ impl<'a> Keeper<'a> {
             "a transaction from outside took a nonce of this signer; give the signer to this facilitator alone",
         );
         metrics::happened(self.service, Happened::ForeignNonce);
+        reached(Point::ForeignSeen);
         if let Some(count) = chain.mined_nonce {
             self.facilitator.store.raise_lane_floor(&slot.lane, LaneNonce(count)).await?;
         }
+        reached(Point::LaneFloorRaised);
         self.facilitator.store.close_slot(slot.id, SlotOutcome::Foreign).await?;
+        reached(Point::ForeignSlotClosed);
         if let Some(payment) = &slot.payment {
             self.resolve(payment, Consumed::Foreign).await?;
         }
@@ -479,11 +493,15 @@ impl<'a> Keeper<'a> {
             head.base_fee.unwrap_or_default(),
             self.service.prices().await?.tip,
         );
-        let sign =
-            |nonce| lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data).map_err(Into::into);
+        let sign = |nonce| {
+            let attempt = lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?;
+            reached(Point::SigningAgain);
+            Ok(attempt)
+        };
         let signed = self.facilitator.store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;
         if let Some(signed) = &signed {
             lane.opened_slot();
+            reached(Point::SignedAgain);
             send_attempt(self.service, &signed.attempt).await;
         }
         Ok(signed.is_some())
@@ -497,11 +515,14 @@ impl<'a> Keeper<'a> {
         let fees = fees_of(&newest.signed).replacement(base_fee, chain.tip);
         let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
         let sign = |nonce: LaneNonce| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
-            if is_filler {
-                return Ok(lane.sign_filler(nonce, fees)?);
-            }
-            let call = call_of(&newest.signed.raw).ok_or("the stored bytes are no transaction")?;
-            Ok(lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?)
+            let attempt = if is_filler {
+                lane.sign_filler(nonce, fees)?
+            } else {
+                let call = call_of(&newest.signed.raw).ok_or("the stored bytes are no transaction")?;
+                lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?
+            };
+            reached(Point::Replacing);
+            Ok(attempt)
         };
         let cost = fees.cost_max(newest.signed.gas_limit);
         let above_cap = self
@@ -521,6 +542,7 @@ impl<'a> Keeper<'a> {
         if let Some(attempt) = &attempt {
             tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
             metrics::happened(self.service, Happened::Replacement);
+            reached(Point::Replaced);
             send_attempt(self.service, attempt).await;
         }
         Ok(attempt.is_some())
@@ -538,17 +560,23 @@ impl<'a> Keeper<'a> {
         }
         // A slot of ours that a reorg has undone comes first: its bytes bring the money back as well as the nonce.
         if self.facilitator.store.reopen_slot(&lane.id(), LaneNonce(next)).await? {
+            reached(Point::SlotReopened);
             tracing::warn!(network = %self.service.network(), nonce = next, "the chain has lost a transaction that was final; sending it again");
             metrics::happened(self.service, Happened::Reorg);
             return Ok(true);
         }
         let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
         let fees = quittance_evm::fees::Fees::first(base_fee, chain.tip);
-        let sign = |nonce| lane.sign_filler(nonce, fees).map_err(Into::into);
+        let sign = |nonce| {
+            let attempt = lane.sign_filler(nonce, fees)?;
+            reached(Point::HoleFilling);
+            Ok(attempt)
+        };
         let filler = self.facilitator.store.sign_filler(&lane.id(), LaneNonce(next), &sign).await?;
         if let Some(attempt) = &filler {
             tracing::warn!(network = %self.service.network(), nonce = next, "filled a hole in a lane");
             metrics::happened(self.service, Happened::GapFilled);
+            reached(Point::HoleFilled);
             send_attempt(self.service, attempt).await;
         }
         Ok(filler.is_some())

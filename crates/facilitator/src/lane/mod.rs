@@ -19,7 +19,10 @@ use quittance_store::{
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
-use crate::fault::Fault;
+use crate::{
+    fault::Fault,
+    fault_point::{Point, reached},
+};
 use room::OPEN_SLOTS_PER_LANE_MAX;
 
 /// A signer on a network.
@@ -134,6 +137,7 @@ impl Lane {
             return Ok(());
         }
         store.raise_lane_floor(&self.id(), watch::mined_nonce(pool, self.address()).await?).await?;
+        reached(Point::LaneIntroduced);
         self.introduced.store(true, Ordering::Release);
         Ok(())
     }
