@@ -120,11 +120,11 @@ impl Requirement {
         amount_field: &str,
         extra: Option<Value>,
     ) -> Result<Self, Refusal> {
-        let pay_to = object.address("payTo")?;
+        let pay_to = object.address_on(network, "payTo")?;
         if pay_to.is_zero() {
             return Err(object.bad("payTo", "must not be the zero address"));
         }
-        let asset = object.address("asset")?;
+        let asset = object.address_on(network, "asset")?;
         let amount = TokenAmount(object.decimal_u256(amount_field)?);
         let (domain_name, domain_version, transfer_method) = match &extra {
             None => (None, None, None),

@@ -1,6 +1,8 @@
 //! From JSON to a [`Request`], or to the [`Refusal`] that names the field (spec/x402.md §1, §7).
 //!
-//! Order: version, schema, kind served, envelope consistency, the scheme's own shape.
+//! Order: version, schema, kind served, envelope consistency, the scheme's own shape. Whether (network, payTo) and
+//! (network, asset) fit together comes with the requirement's own shape: on a network that is not served, that is the
+//! answer, whatever the addresses look like.
 
 mod read;
 mod v1;
@@ -11,6 +13,7 @@ pub use read::parse_address;
 
 use crate::{
     code::Code,
+    interop::{InteropAddress, InteropError},
     payment::{Payment, Requirement},
     units::Network,
 };
@@ -157,15 +160,24 @@ fn version(envelope: &Object<'_>) -> Result<Version, Refusal> {
 
 /// Refuses kinds that `/supported` does not list.
 fn served_network(
-    scheme: &str,
-    network: &str,
+    (scheme, network): (&str, &str),
+    requirements: &Object<'_>,
     names: &BTreeMap<String, Network>,
 ) -> Result<Network, Refusal> {
     if scheme != "exact" {
         return Err(Refusal::new(Code::UnsupportedScheme, "only the scheme \"exact\" is served"));
     }
     names.get(network).copied().ok_or_else(|| {
-        Refusal::new(Code::InvalidNetwork, "paymentRequirements.network is not served here; see /supported")
+        let mut message = "paymentRequirements.network is not served here; see /supported".to_owned();
+        let misfit = ["payTo", "asset"].into_iter().find(|field| {
+            let address = requirements.str(field).unwrap_or_default();
+            InteropAddress::payee(network, address) == Err(InteropError::Address)
+        });
+        if let Some(field) = misfit {
+            // Often the mistake behind it: the requirement of one kind of chain under the name of another.
+            message += &format!("; and it does not fit together with paymentRequirements.{field}");
+        }
+        Refusal::new(Code::InvalidNetwork, message)
     })
 }
 

@@ -2,7 +2,12 @@
 //!
 //! `null` is the same as absent, unknown fields are ignored (spec/x402.md §1.1).
 
-use crate::{code::Code, units::parse_decimal_u256, wire::Refusal};
+use crate::{
+    code::Code,
+    interop::coherent,
+    units::{Network, parse_decimal_u256},
+    wire::Refusal,
+};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::{Map, Value};
 
@@ -73,6 +78,12 @@ impl<'a> Object<'a> {
 
     pub(crate) fn address(&self, field: &str) -> Result<Address, Refusal> {
         parse_address(self.str(field)?).ok_or_else(|| self.bad(field, "must be 0x and 40 hex digits"))
+    }
+
+    /// An address of a payment requirement, which has to fit its network.
+    pub(crate) fn address_on(&self, network: Network, field: &str) -> Result<Address, Refusal> {
+        coherent(&network.to_string(), field, self.str(field)?)?;
+        self.address(field)
     }
 
     pub(crate) fn b256(&self, field: &str) -> Result<B256, Refusal> {

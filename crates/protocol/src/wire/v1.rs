@@ -25,7 +25,7 @@ pub(super) fn parse(
     requirements.positive_number("maxTimeoutSeconds")?;
     let extra = extra(&requirements)?;
 
-    let network = served_network(required_kind.0, required_kind.1, &served.v1)?;
+    let network = served_network(required_kind, &requirements, &served.v1)?;
     same_kind(payload_kind, required_kind, "paymentPayload")?;
 
     let requirement = Requirement::read(&requirements, network, "maxAmountRequired", extra)?;

@@ -18,7 +18,7 @@ pub(super) fn parse(
     let extensions = payload.optional_object("extensions", "paymentPayload.extensions")?;
     let required_kind = kind(&requirements, "paymentRequirements.extra")?;
 
-    let network = served_network(required_kind.0, required_kind.1, &served.v2)?;
+    let network = served_network(required_kind, &requirements, &served.v2)?;
     same_kind(accepted_kind, required_kind, "paymentPayload.accepted")?;
 
     let requirement =

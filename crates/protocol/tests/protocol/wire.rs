@@ -320,3 +320,75 @@ fn quantities_write_themselves_plainly() {
     assert_eq!(Network::from_chain_id(1).expect("a network").to_string(), "eip155:1");
     assert_eq!(Network::CHAIN_ID_MAX, 9_007_199_254_740_991);
 }
+
+const SOLANA: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+const SOLANA_ADDRESS: &str = "MJKqp326RZCHnAAbew9MDdui3iCKWco7fsK9sVuZTX2";
+
+/// The refusal of a good request in which these fields of the requirements are others. The payload follows its network.
+fn misfit(version: Version, network: Option<&str>, field: &str, address: &str) -> Refusal {
+    let mut body = Terms::new(version).body();
+    body["paymentRequirements"][field] = json!(address);
+    if let Some(network) = network {
+        body["paymentRequirements"]["network"] = json!(network);
+        match version {
+            Version::V1 => body["paymentPayload"]["network"] = json!(network),
+            Version::V2 => body["paymentPayload"]["accepted"]["network"] = json!(network),
+        }
+    }
+    read(&body).expect_err("refused")
+}
+
+#[test]
+fn an_address_of_another_kind_of_chain_is_refused_with_its_pair() {
+    for version in VERSIONS {
+        for field in ["payTo", "asset"] {
+            for address in [SOLANA_ADDRESS, "0.0.1234", "0x1", "seller.eth"] {
+                let refusal = misfit(version, None, field, address);
+                assert_eq!(refusal.code, Code::InvalidPaymentRequirements);
+                let pair = format!("paymentRequirements.network and paymentRequirements.{field} ");
+                assert!(refusal.message.starts_with(&pair), "{}", refusal.message);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_network_that_is_not_served_is_the_answer_whatever_its_addresses() {
+    let evm = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+    for (version, network, address, fits) in [
+        // Of two kinds of chain, which is said as well.
+        (Version::V2, SOLANA, evm, false),
+        (Version::V1, SOLANA, evm, false),
+        (Version::V2, "eip155:8453", SOLANA_ADDRESS, false),
+        (Version::V2, "eip155:8453", evm, true),
+        // Nobody can judge these.
+        (Version::V2, "hedera:mainnet", "0.0.1234", true),
+        (Version::V2, "solana:unknown", evm, true),
+        (Version::V1, "base", SOLANA_ADDRESS, true),
+    ] {
+        for field in ["payTo", "asset"] {
+            // The other field is an EVM address, so on Solana both are of the wrong kind: the first is named.
+            let refusal = misfit(version, Some(network), field, address);
+            let case = format!("{version:?} {network} {field} {address}: {}", refusal.message);
+            assert_eq!(refusal.code, Code::InvalidNetwork, "{case}");
+            let named = if network == SOLANA { "payTo" } else { field };
+            let says = refusal.message.ends_with(&format!("fit together with paymentRequirements.{named}"));
+            assert_eq!(says, !fits, "{case}");
+        }
+    }
+}
+
+/// x402 takes addresses of any case, and a checksum that is wrong is an address all the same (spec/x402.md §7, 27).
+#[test]
+fn a_wrong_checksum_is_no_misfit() {
+    let wrong = "0x209693bc6AFC0C5328bA36FaF03C514EF312287C";
+    for version in VERSIONS {
+        for field in ["payTo", "asset"] {
+            let mut body = Terms::new(version).body();
+            body["paymentRequirements"][field] = json!(wrong);
+            let requirement = read(&body).expect("a request").requirement;
+            let address = if field == "payTo" { requirement.pay_to } else { requirement.asset };
+            assert_eq!(Some(address), parse_address(wrong));
+        }
+    }
+}
