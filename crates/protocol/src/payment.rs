@@ -2,7 +2,7 @@
 
 use crate::{
     code::Code,
-    settlement::{Fingerprint, ReplayKey},
+    settlement::{Fingerprint, ReplayKey, SignatureDigest},
     signature::Signature,
     units::{AuthNonce, Network, TokenAmount},
     wire::{Object, Refusal},
@@ -167,4 +167,9 @@ pub fn fingerprint(payment: &Payment, requirement: &Requirement) -> Fingerprint 
         (a.from, a.to, a.value.0, a.valid_after, a.valid_before, a.nonce.0),
     );
     Fingerprint(keccak256(terms.abi_encode()))
+}
+
+/// Tells the signatures of one payment apart, byte by byte: two spellings of one signature are two.
+pub fn signature_digest(payment: &Payment) -> SignatureDigest {
+    SignatureDigest(keccak256(payment.signature.bytes()))
 }

@@ -27,6 +27,11 @@ pub struct ReplayKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub B256);
 
+/// Digest of the signature bytes of a payment. Not part of its identity: a contract wallet can accept several signatures
+/// for one authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SignatureDigest(pub B256);
+
 /// What is written down when a payment is first believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPayment {
@@ -42,6 +47,8 @@ pub struct NewPayment {
     pub valid_after: U256,
     /// The authorization executes only before this second.
     pub valid_before: U256,
+    /// The signature that was believed; `None` where an earlier version wrote nothing down.
+    pub signature: Option<SignatureDigest>,
 }
 
 /// Where a payment stands. `*` in the documentation of a variant marks a terminal state.

@@ -20,6 +20,7 @@ pub use store::SqlStore;
 
 use model::*;
 use quittance_protocol::{
+    payee::{Identity, Origin},
     settlement::{Event, Evidence, NewPayment, ReplayKey},
     units::{LaneNonce, Network, UnixSeconds},
 };
@@ -201,6 +202,20 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Stores the final answer (JSON text) under a bound key, once: a later call changes nothing.
     async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError>;
+
+    // ---- payees ----
+
+    /// The identity under which an origin was first verified, if that is remembered.
+    async fn first_identity(&self, origin: &Origin) -> Result<Option<Identity>, StoreError>;
+
+    /// Remembers the identity of an origin, unless it has one already or about `origins_max` origins are remembered. The
+    /// first one stays. Returns what is remembered now; `None`: there was no room.
+    async fn remember_identity(
+        &self,
+        origin: &Origin,
+        identity: &Identity,
+        origins_max: u32,
+    ) -> Result<Option<Identity>, StoreError>;
 
     // ---- one keeper per network ----
 

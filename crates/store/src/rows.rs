@@ -3,7 +3,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use quittance_protocol::{
     interop::InteropAddress,
-    settlement::{Fingerprint, NewPayment, ReplayKey},
+    payee::{Identity, RegistryId},
+    settlement::{Fingerprint, NewPayment, ReplayKey, SignatureDigest},
     units::{AuthNonce, LaneNonce, Network, TokenAmount, UnixSeconds, parse_decimal_u256},
 };
 use std::fmt::LowerHex;
@@ -34,11 +35,16 @@ pub(crate) fn int(value: u64, what: &'static str) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(|_| StoreError::OutOfRange(what))
 }
 
-/// A payee's canonical bytes. There is no chain 0, so there always are some.
+/// The canonical bytes of an account. There is no chain 0, so there always are some.
 pub(crate) fn account(network: Network, address: Address) -> Vec<u8> {
     InteropAddress::evm(U256::from(network.chain_id()), address)
-        .map(|payee| payee.encode())
+        .map(|account| account.encode())
         .unwrap_or_default()
+}
+
+/// A registry as CAIP-10 account, its address in lower case like every other.
+pub(crate) fn registry(id: &RegistryId) -> String {
+    id.to_string().to_ascii_lowercase()
 }
 
 /// Chain ids stop at 2^53 - 1.
@@ -213,6 +219,7 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
         amount: TokenAmount(t.parsed(row, "amount", parse_u256)?),
         valid_after: t.parsed(row, "valid_after", parse_u256)?,
         valid_before: t.parsed(row, "valid_before", parse_u256)?,
+        signature: t.maybe_parsed(row, "signature_digest", parse_hash)?.map(SignatureDigest),
     };
     Ok(Payment {
         id: t.parsed(row, "id", parse_id)?,
@@ -284,4 +291,17 @@ pub(crate) fn locked_slot(row: &impl Columns) -> Result<(LaneNonce, Option<Settl
 pub(crate) fn key_binding(row: &impl Columns) -> Result<(Fingerprint, Option<String>), StoreError> {
     let t = Table("idempotency_keys");
     Ok((Fingerprint(t.parsed(row, "fingerprint", parse_hash)?), t.maybe_text(row, "answer")?))
+}
+
+/// The identity in a row of `payee_origins`.
+pub(crate) fn identity(row: &impl Columns) -> Result<Identity, StoreError> {
+    let t = Table("payee_origins");
+    Ok(Identity {
+        registry: t.parsed(row, "registry", parse_registry)?,
+        agent_id: t.parsed(row, "agent_id", parse_u256)?,
+    })
+}
+
+fn parse_registry(text: &str) -> Option<RegistryId> {
+    text.parse().ok().filter(|id| registry(id) == text)
 }

@@ -9,7 +9,7 @@ use crate::model::PaymentFilter;
 macro_rules! payment_columns {
     () => {
         "id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, amount, \
-         valid_after, valid_before, reason, message, tx_hash, block_number, last_answer, answer_before, \
+         valid_after, valid_before, signature_digest, reason, message, tx_hash, block_number, last_answer, answer_before, \
          answers, payee, created_at_ms, updated_at_ms"
     };
 }
@@ -54,6 +54,8 @@ pub struct Statements {
     pub(crate) bind_key: &'static str,
     pub(crate) read_key: &'static str,
     pub(crate) answer_key: &'static str,
+    pub(crate) first_identity: &'static str,
+    pub(crate) remember_identity: &'static str,
     pub(crate) take_keeper: &'static str,
     pub(crate) reset_answers: &'static str,
     pub(crate) reset_keepers: &'static str,
@@ -69,9 +71,10 @@ macro_rules! statements {
             // The predicate names the index that guards rule 5; a clash on any other one is an error.
             reserve: concat!(
                 "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
-                "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, ",
-                "created_at_ms, updated_at_ms) ",
-                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, ", $now, ", ", $now, ") ",
+                "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, asset_account, ",
+                "signature_digest, created_at_ms, updated_at_ms) ",
+                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, ",
+                $now, ", ", $now, ") ",
                 "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
                 "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
             ),
@@ -173,6 +176,12 @@ macro_rules! statements {
                  ON CONFLICT (scope, key) DO NOTHING",
             read_key: "SELECT fingerprint, answer FROM idempotency_keys WHERE scope = $1 AND key = $2",
             answer_key: "UPDATE idempotency_keys SET answer = $3 WHERE scope = $1 AND key = $2 AND answer IS NULL",
+            first_identity: "SELECT registry, agent_id FROM payee_origins WHERE origin = $1",
+            // Two that fill the last place at once may both get in.
+            remember_identity: concat!(
+                "INSERT INTO payee_origins (origin, registry, agent_id, verified_at_ms) SELECT $1, $2, $3, ", $now, " ",
+                "WHERE (SELECT COUNT(*) FROM payee_origins) < $4 ON CONFLICT (origin) DO NOTHING"
+            ),
             take_keeper: concat!(
                 "INSERT INTO keepers (network, holder, epoch, until_ms) VALUES ($1, $2, 1, ", $now, " + $3) ",
                 "ON CONFLICT (network) DO UPDATE SET holder = excluded.holder, until_ms = ", $now, " + $3, ",
@@ -297,7 +306,10 @@ mod tests {
             bind_key,
             read_key,
             answer_key,
+            first_identity,
             take_keeper,
+            // Once per origin. It counts a table that is bounded.
+            remember_identity: _,
             // Once per start, and allowed to take its time.
             reset_answers: _,
             reset_keepers: _,
@@ -331,6 +343,7 @@ mod tests {
             bind_key,
             read_key,
             answer_key,
+            first_identity,
             take_keeper,
         ]
         .map(str::to_owned)

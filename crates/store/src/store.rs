@@ -2,6 +2,7 @@
 
 use quittance_protocol::{
     code::Code,
+    payee::{Identity, Origin},
     settlement::{Event, Evidence, Fingerprint, NewPayment, ReplayKey, Status},
     units::{LaneNonce, Network, UnixSeconds},
 };
@@ -217,6 +218,9 @@ impl<D: Dialect> Store for SqlStore<D> {
             payment.valid_before.to_string(),
             rows::deadline(expires_at),
             Bind::Bytes(rows::account(payment.key.network, payment.pay_to)),
+            // EIP-3009: the contract that keeps the nonce is the asset.
+            Bind::Bytes(rows::account(payment.key.network, payment.key.verifying_contract)),
+            payment.signature.map(|signature| hex(signature.0)),
         ]);
         for _ in 0..RESERVE_ROUNDS {
             let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
@@ -516,6 +520,29 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError> {
         let binds = binds![key.scope.as_str(), key.key.as_str(), answer];
         self.execute(D::SQL.answer_key, binds).await.map(drop)
+    }
+
+    async fn first_identity(&self, origin: &Origin) -> Result<Option<Identity>, StoreError> {
+        let rows = self.read(D::SQL.first_identity.into_sql_str(), binds![origin.to_string()]).await?;
+        rows.first().map(rows::identity).transpose()
+    }
+
+    async fn remember_identity(
+        &self,
+        origin: &Origin,
+        identity: &Identity,
+        origins_max: u32,
+    ) -> Result<Option<Identity>, StoreError> {
+        let binds = binds![
+            origin.to_string(),
+            rows::registry(&identity.registry),
+            identity.agent_id.to_string(),
+            i64::from(origins_max),
+        ];
+        if self.execute(D::SQL.remember_identity, binds).await? == 1 {
+            return Ok(Some(*identity));
+        }
+        self.first_identity(origin).await
     }
 
     async fn take_keeper(

@@ -180,6 +180,7 @@ mod tests {
                 amount: TokenAmount(U256::ZERO),
                 valid_after: U256::ZERO,
                 valid_before: U256::from(1_000),
+                signature: None,
             },
             status,
             reason: None,

@@ -12,7 +12,7 @@ mod window;
 use crate::{
     code::Code,
     facts::ChainFacts,
-    payment::{fingerprint, replay_key},
+    payment::{fingerprint, replay_key, signature_digest},
     scheme::exact_eip3009::{
         Call, EXACT_PERMIT2_PROXY, MULTICALL3, PERMIT2, UPTO_PERMIT2_PROXY, declared_domain,
     },
@@ -132,6 +132,7 @@ pub fn check(
             amount: requirement.amount,
             valid_after: a.valid_after,
             valid_before: a.valid_before,
+            signature: Some(signature_digest(payment)),
         },
         call,
         gas_limit,

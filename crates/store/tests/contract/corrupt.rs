@@ -4,7 +4,7 @@ use quittance_store::{Store, StoreError, model::IdempotencyKey};
 
 use crate::{
     fixture::Fixture,
-    given::{NOW, known_lane, payment, signed},
+    given::{NOW, identity, known_lane, origin, payment, signed},
 };
 
 /// For a text column: wrong in spelling, in length and in kind.
@@ -33,6 +33,7 @@ async fn garbage_in_a_payment_is_reported(fixture: Fixture) {
         "amount",
         "valid_after",
         "valid_before",
+        "signature_digest",
         "reason",
         "tx_hash",
     ];
@@ -151,10 +152,31 @@ async fn garbage_under_an_idempotency_key_is_reported(fixture: Fixture) {
     );
 }
 
+async fn garbage_about_an_origin_is_reported(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (origin, identity) = (origin(), identity());
+    store.remember_identity(&origin, &identity, 100).await.unwrap();
+    for (column, good) in
+        [("registry", "eip155:1:0xabababababababababababababababababababab"), ("agent_id", "7")]
+    {
+        for garbage in GARBAGE.into_iter().chain(["'eip155:1:0xABABABABABABABABABABABABABABABABABABABAB'"]) {
+            fixture.meddle(&format!("UPDATE payee_origins SET {column} = {garbage}")).await.unwrap();
+            let read = store.first_identity(&origin).await;
+            assert!(
+                matches!(read, Err(StoreError::Corrupt { table: "payee_origins", column: c }) if c == column),
+                "{column} = {garbage}: {read:?}"
+            );
+        }
+        fixture.meddle(&format!("UPDATE payee_origins SET {column} = '{good}'")).await.unwrap();
+        assert!(store.first_identity(&origin).await.unwrap().is_some());
+    }
+}
+
 contract!(
     garbage_in_a_payment_is_reported,
     what_a_newer_schema_may_hold_is_reported,
     garbage_in_an_attempt_is_reported,
     a_lane_that_cannot_be_read_signs_nothing,
     garbage_under_an_idempotency_key_is_reported,
+    garbage_about_an_origin_is_reported,
 );

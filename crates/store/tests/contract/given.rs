@@ -2,7 +2,8 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use quittance_protocol::{
-    settlement::{Event, Evidence, Fingerprint, NewPayment, ReplayKey, Status},
+    payee::{Identity, Origin, RegistryId},
+    settlement::{Event, Evidence, Fingerprint, NewPayment, ReplayKey, SignatureDigest, Status},
     units::{AuthNonce, LaneNonce, Network, TokenAmount, UnixSeconds},
 };
 use quittance_store::{
@@ -52,12 +53,26 @@ pub(crate) fn payment() -> NewPayment {
         amount: TokenAmount(U256::from(10_000)),
         valid_after: U256::from(NOW.0 - 600),
         valid_before: U256::from(LATER.0),
+        signature: Some(SignatureDigest(unique_hash())),
     }
 }
 
 /// Another payment under the same key.
 pub(crate) fn rival(of: &NewPayment) -> NewPayment {
     NewPayment { fingerprint: Fingerprint(unique_hash()), pay_to: Address::repeat_byte(0xBA), ..of.clone() }
+}
+
+/// A server nobody else has.
+pub(crate) fn origin() -> Origin {
+    Origin::parse_bare(&format!("https://seller-{}.example", unique())).unwrap()
+}
+
+/// An agent nobody else is.
+pub(crate) fn identity() -> Identity {
+    Identity {
+        registry: RegistryId::new(U256::from(8453), Address::repeat_byte(0x80)).unwrap(),
+        agent_id: U256::from(unique()),
+    }
 }
 
 pub(crate) fn lane() -> LaneId {

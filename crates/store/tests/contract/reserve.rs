@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use futures::future::join_all;
 use quittance_protocol::{
     code::Code,
-    settlement::{Fingerprint, NewPayment, ReplayKey, Status},
+    settlement::{Fingerprint, NewPayment, ReplayKey, SignatureDigest, Status},
     units::{AuthNonce, Network, TokenAmount, UnixSeconds},
 };
 use quittance_store::model::Reserve;
@@ -56,6 +56,7 @@ async fn the_largest_and_smallest_values_come_back(fixture: Fixture) {
         amount: TokenAmount(U256::MAX),
         valid_after: U256::MAX,
         valid_before: U256::MAX,
+        signature: Some(SignatureDigest(B256::repeat_byte(0xff))),
     };
     let smallest = NewPayment {
         key: ReplayKey {
@@ -69,6 +70,7 @@ async fn the_largest_and_smallest_values_come_back(fixture: Fixture) {
         amount: TokenAmount(U256::ZERO),
         valid_after: U256::ZERO,
         valid_before: U256::ZERO,
+        signature: None,
     };
     for terms in [largest, smallest] {
         for expires_at in [0, u64::MAX] {

@@ -14,24 +14,31 @@ use std::borrow::Cow;
 
 use crate::{
     fixture::{Database, Fixture},
-    given::network,
+    given::{identity, network, origin},
 };
 
+/// The schemas before the newest.
+const OLDER: std::ops::RangeInclusive<i64> = 1..=2;
 const PAYMENT: &str = "01976d4e-0000-7000-8000-000000000001";
 const TOKEN: Address = address!("036cbd53842c5426634e7929541ec2318f3dcf7e");
 const PAYER: Address = address!("70997970c51812dc3a010c7d01b50e0d17dc79c8");
 const SIGNER: Address = address!("f39fd6e51aad88f6f4ce6ab8827279cfffb92266");
 
-/// What the first version of the schema was written with, word for word: this text must not follow the code.
-fn rows_of_the_first_version(blob: &str) -> [String; 4] {
+/// What each version of the schema was written with, word for word: this text must not follow the code.
+fn rows_of(version: i64, blob: &str) -> [String; 4] {
+    // Version 2 knew payees.
+    let (columns, values) = match version {
+        1 => ("", String::new()),
+        _ => (", payee, pay_to_account", format!(", '{{\"outcome\":\"mismatch\"}}', {blob}")),
+    };
     let word = |byte: u8| B256::repeat_byte(byte).to_string();
     [
         format!(
             "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, \
              fingerprint, pay_to, amount, valid_after, valid_before, expires_at, tx_hash, created_at_ms, \
-             updated_at_ms) VALUES ('{PAYMENT}', 2, 'signed', 84532, '{}', '{}', '{}', '{}', '{}', '10000', '0', \
+             updated_at_ms{columns}) VALUES ('{PAYMENT}', 2, 'signed', 84532, '{}', '{}', '{}', '{}', '{}', '10000', '0', \
              '115792089237316195423570985008687907853269984665640564039457584007913129639935', \
-             9223372036854775807, '{}', 1800000000000, 1800000000000)",
+             9223372036854775807, '{}', 1800000000000, 1800000000000{values})",
             lower(TOKEN),
             lower(PAYER),
             word(0x11),
@@ -58,34 +65,35 @@ fn lower(address: Address) -> String {
     hex::encode_prefixed(address)
 }
 
-/// The migrations up to the first version.
-fn first_version(of: &Migrator) -> Migrator {
-    let first = of.iter().filter(|migration| migration.version == 1).cloned().collect();
-    Migrator { migrations: Cow::Owned(first), ..Migrator::DEFAULT }
+/// The migrations up to a version.
+fn up_to(version: i64, of: &Migrator) -> Migrator {
+    let known = of.iter().filter(|migration| migration.version <= version).cloned().collect();
+    Migrator { migrations: Cow::Owned(known), ..Migrator::DEFAULT }
 }
 
-async fn written_by_the_first_version(database: Database) -> Fixture {
+async fn written_by(version: i64, database: Database) -> Fixture {
     let blob = match &database {
         Database::Sqlite(_) => {
             let options = SqliteConnectOptions::new().filename(database.file()).create_if_missing(true);
             let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
-            first_version(&sqlx::migrate!("../../migrations/sqlite")).run(&mut connection).await.unwrap();
+            up_to(version, &sqlx::migrate!("../../migrations/sqlite")).run(&mut connection).await.unwrap();
             "X'02f801'"
         }
         Database::Postgres { url, .. } => {
             let mut connection = PgConnection::connect(url).await.unwrap();
-            first_version(&sqlx::migrate!("../../migrations/postgres")).run(&mut connection).await.unwrap();
+            up_to(version, &sqlx::migrate!("../../migrations/postgres")).run(&mut connection).await.unwrap();
             r"'\x02f801'::bytea"
         }
     };
-    for row in rows_of_the_first_version(blob) {
+    for row in rows_of(version, blob) {
         database.meddle(&row).await.unwrap();
     }
     let store = database.open().await.unwrap();
     Fixture { store, database }
 }
 
-async fn goes_on_with_what_the_first_version_wrote(fixture: Fixture) {
+async fn goes_on_with_what_was_written_by(version: i64, database: Database) {
+    let fixture = written_by(version, database).await;
     let store = &*fixture.store;
     let key = ReplayKey {
         network: network(84532),
@@ -99,7 +107,7 @@ async fn goes_on_with_what_the_first_version_wrote(fixture: Fixture) {
         (PAYMENT, 2, Status::Signed)
     );
     assert_eq!((payment.terms.valid_before, payment.terms.amount.0), (U256::MAX, U256::from(10_000)));
-    assert_eq!((payment.last_answer, payment.answers), (None, 0));
+    assert_eq!((payment.last_answer, payment.answers, payment.terms.signature), (None, 0, None));
     let work = store.open_work(network(84532)).await.unwrap();
     let [slot] = &work.slots[..] else { panic!("{work:?}") };
     assert_eq!((slot.lane.address, slot.lane_nonce), (SIGNER, LaneNonce(7)));
@@ -109,8 +117,13 @@ async fn goes_on_with_what_the_first_version_wrote(fixture: Fixture) {
         store.conclude(slot.id, payment.id, payment.version, Event::SettledAtDepth, &evidence).await.unwrap();
     assert_eq!(settled.unwrap().status, Status::Settled);
 
+    // Nothing is known of payees' servers, and something can be learned.
+    let (origin, identity) = (origin(), identity());
+    assert_eq!(store.first_identity(&origin).await.unwrap(), None);
+    assert_eq!(store.remember_identity(&origin, &identity, 10).await.unwrap(), Some(identity));
+
     // The older process is still there, and writes as it always did.
-    let again = rows_of_the_first_version("NULL")[0]
+    let again = rows_of(version, "NULL")[0]
         .replace(PAYMENT, "01976d4e-0000-7000-8000-000000000002")
         .replace(&B256::repeat_byte(0x11).to_string(), &B256::repeat_byte(0x44).to_string());
     fixture.meddle(&again).await.unwrap();
@@ -119,12 +132,15 @@ async fn goes_on_with_what_the_first_version_wrote(fixture: Fixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_of_the_first_version_on_sqlite() {
-    goes_on_with_what_the_first_version_wrote(written_by_the_first_version(Database::sqlite()).await).await;
+async fn rows_of_every_older_version_on_sqlite() {
+    for version in OLDER {
+        goes_on_with_what_was_written_by(version, Database::sqlite()).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_of_the_first_version_on_postgres() {
-    let database = Database::postgres().await;
-    goes_on_with_what_the_first_version_wrote(written_by_the_first_version(database).await).await;
+async fn rows_of_every_older_version_on_postgres() {
+    for version in OLDER {
+        goes_on_with_what_was_written_by(version, Database::postgres().await).await;
+    }
 }
