@@ -13,10 +13,7 @@ use quittance_protocol::{
     wire::Request,
 };
 use serde_json::{Value, json};
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::LazyLock;
 
 sol! {
     struct Call { address to; bytes data; }
@@ -47,6 +44,7 @@ sol! {
 }
 
 const METHOD: &str = "eth_call";
+const LATEST: &str = "latest";
 
 static CREATION_CODE: LazyLock<Bytes> = LazyLock::new(|| {
     let artifact: Value =
@@ -74,7 +72,7 @@ pub async fn read(
     now: UnixSeconds,
 ) -> Result<Reading, RpcFault> {
     let probes = probes(request, policy);
-    let latest = read_at(pool, request, &probes, lanes, "latest").await?;
+    let latest = read_at(pool, request, &probes, lanes, LATEST).await?;
     let opens = request.payment.authorization.valid_after;
     if latest.facts.block.timestamp.to_u256() <= opens && now.to_u256() > opens {
         // A node that cannot answer for "pending" leaves us with the latest block's verdict: not yet valid.
@@ -94,7 +92,7 @@ pub fn fits(request: &Request, policy: &Policy, lanes: &[Address]) -> bool {
 
 /// Runs the lens without a question: whether this node can answer in one round trip at all.
 pub async fn probe(pool: &RpcPool) -> Result<Block, RpcFault> {
-    call(pool, &[], &[], "latest", |block, _, _| Ok(block)).await
+    call(pool, &[], &[], LATEST, |block, _, _| Ok(block)).await
 }
 
 /// The direct transfer, and the deployment with transfer when an allow-listed factory is named.
@@ -140,28 +138,31 @@ async fn call<T>(
         // Tokens may look at who pays for gas.
         object.insert("from".into(), json!(lane));
     }
-    let lagging = AtomicUsize::new(0);
-    let understand = |answer: Bytes| {
-        let (block, answers) = <(BlockFacts, Vec<Answer>)>::abi_decode_params_validate(&answer)
+    let params = json!([transaction, block]);
+    let understand = |index, answer: Bytes| {
+        let (block_facts, answers) = <(BlockFacts, Vec<Answer>)>::abi_decode_params_validate(&answer)
             .map_err(|_| malformed("not an answer of the lens"))?;
-        if answers.len() != probes.len() || block.laneBalances.len() != lanes.len() {
+        if answers.len() != probes.len() || block_facts.laneBalances.len() != lanes.len() {
             return Err(malformed("the lens answered another question"));
         }
-        let at = block_of(pool.network(), &block)?;
-        if !pool.keeps_up(at.timestamp) {
-            lagging.fetch_add(1, Ordering::Relaxed);
+        let at = block_of(pool.network(), &block_facts)?;
+        if block == LATEST {
+            pool.saw_head(index, at.timestamp);
+        }
+        if !pool.keeps_up(index) {
             return Err(RpcFault::Lagging { method: METHOD });
         }
-        understand(at, block.laneBalances, answers)
+        let timestamp = at.timestamp;
+        Ok((index, timestamp, understand(at, block_facts.laneBalances, answers)?))
     };
-    match pool.read_as(METHOD, json!([transaction, block]), &understand).await {
-        // Every endpoint says so: then it is the chain that went back, not a node that fell behind.
-        Err(RpcFault::Lagging { .. }) if lagging.load(Ordering::Relaxed) == pool.len() => {
-            pool.forget_head();
-            pool.read_as(METHOD, json!([transaction, block]), &understand).await
-        }
-        answer => answer,
+    let (index, timestamp, understood) = pool.first_of(pool.in_order(), METHOD, &params, understand).await?;
+    if block == LATEST && pool.is_stale(index, timestamp).await {
+        return pool
+            .first_of(pool.in_order(), METHOD, &params, understand)
+            .await
+            .map(|(.., understood)| understood);
     }
+    Ok(understood)
 }
 
 async fn read_at(

@@ -136,23 +136,35 @@ pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<ReceiptRead
 }
 
 /// The same question put to every endpoint: a lagging one says "none" for ever. The first receipt found counts; "none" only
-/// when nobody has one and nobody failed.
+/// when one that keeps up says so and nobody else may know better. An endpoint that has been out of order for some time is not
+/// waited for: what it knows, the chain has told the others.
 pub async fn receipt_anywhere(pool: &RpcPool, hash: B256) -> Result<Option<Receipt>, RpcFault> {
     const METHOD: &str = "eth_getTransactionReceipt";
+    let mut absent = false;
     let mut fault = None;
     for index in pool.in_order() {
-        match pool.ask::<Option<WireReceipt>>(index, METHOD, &json!([hash])).await {
-            Ok(Reply::Result(Some(receipt))) => match read_receipt(receipt, hash) {
-                Ok(Some(receipt)) => return Ok(Some(receipt)),
-                Ok(None) => {}
-                Err(error) => fault = Some(error),
-            },
-            Ok(Reply::Result(None)) => {}
-            Ok(Reply::Error { code, .. }) => fault = Some(RpcFault::ErrorResponse { method: METHOD, code }),
-            Err(error) => fault = Some(error),
-        }
+        let error = match pool.ask::<Option<WireReceipt>>(index, METHOD, &json!([hash])).await {
+            Ok(Reply::Result(receipt)) => {
+                match receipt.map_or(Ok(None), |receipt| read_receipt(receipt, hash)) {
+                    Ok(Some(receipt)) => return Ok(Some(receipt)),
+                    Ok(None) => {
+                        absent |= pool.keeps_up(index);
+                        continue;
+                    }
+                    Err(error) => error,
+                }
+            }
+            Ok(Reply::Error { code, .. }) => RpcFault::ErrorResponse { method: METHOD, code },
+            Err(_) if pool.is_out_of_order(index) => continue,
+            Err(error) => error,
+        };
+        fault = Some(error);
     }
-    fault.map_or(Ok(None), Err)
+    match fault {
+        Some(fault) => Err(fault),
+        None if absent => Ok(None),
+        None => Err(pool.nobody(METHOD)),
+    }
 }
 
 fn read_receipt(receipt: WireReceipt, asked: B256) -> Result<Option<Receipt>, RpcFault> {

@@ -22,6 +22,15 @@ fn describe() {
         "quittance_rpc_requests_total",
         "Requests to RPC endpoints: a result, an error of the node, or no usable answer"
     );
+    describe_gauge!(
+        "quittance_rpc_endpoint_up",
+        "1: an RPC endpoint is asked in its turn; 0: it rests after time-outs, or fails and is asked last"
+    );
+    describe_gauge!(
+        "quittance_rpc_endpoint_lag_seconds",
+        metrics::Unit::Seconds,
+        "How far an RPC endpoint's latest block is behind the youngest another endpoint has shown"
+    );
     describe_counter!(
         "quittance_answers_total",
         "Answers by endpoint, HTTP status and reason code (\"ok\" when there is none)"

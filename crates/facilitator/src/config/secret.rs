@@ -48,8 +48,8 @@ pub(super) fn rpc_urls(key: &str, references: &[String]) -> Result<Vec<Url>, Con
     each.map(|(i, reference)| {
         let key = format!("{key}[{i}]");
         match Url::parse(resolve_or_literal(&key, reference)?.expose()) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
-            _ => Err(ConfigError::value(key, "must be an http or https URL")),
+            Ok(url) if matches!(url.scheme(), "http" | "https" | "ws" | "wss") && url.has_host() => Ok(url),
+            _ => Err(ConfigError::value(key, "must be an http, https, ws or wss URL")),
         }
     })
     .collect()

@@ -24,3 +24,4 @@ mod round_trips;
 mod shutdown;
 mod swarm;
 mod tokens;
+mod websocket;

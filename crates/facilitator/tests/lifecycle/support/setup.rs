@@ -36,6 +36,7 @@ pub(crate) struct Setup {
     database: Option<Database>,
     mining: Mining,
     signers: usize,
+    websocket: bool,
     second_endpoint: bool,
     confirmations: u64,
     hardfork: Option<&'static str>,
@@ -49,6 +50,7 @@ impl Setup {
             database: None,
             mining: Mining::PerTransaction,
             signers: 1,
+            websocket: false,
             second_endpoint: false,
             confirmations: 1,
             hardfork: None,
@@ -81,6 +83,12 @@ impl Setup {
         self
     }
 
+    /// The first endpoint is a WebSocket.
+    pub(crate) fn websocket(mut self) -> Self {
+        self.websocket = true;
+        self
+    }
+
     /// Two endpoints of one node instead of one.
     pub(crate) fn second_endpoint(mut self) -> Self {
         self.second_endpoint = true;
@@ -92,13 +100,13 @@ impl Setup {
         self
     }
 
-    /// How long `/settle` waits.
     /// The rules of an older Ethereum.
     pub(crate) fn hardfork(mut self, name: &'static str) -> Self {
         self.hardfork = Some(name);
         self
     }
 
+    /// How long `/settle` waits.
     pub(crate) fn wait_seconds(self, seconds: u64) -> Self {
         self.set("settle.wait_seconds", seconds.into())
     }
@@ -114,8 +122,9 @@ impl Setup {
         let (chain, database) = tokio::join!(self.start_chain(), self.start_database(given));
         let (anvil, chain) = chain;
         let proxy = RpcProxy::start(anvil.url()).await.unwrap();
+        let url = if self.websocket { proxy.ws_url() } else { proxy.url() };
         let mut network = NetworkConfig::new(chain.chain_id())
-            .rpc_url_from_env("RPC_URL", proxy.url())
+            .rpc_url_from_env("RPC_URL", url)
             .confirmations(self.confirmations);
         let mut second_proxy = None;
         if self.second_endpoint {

@@ -31,7 +31,7 @@ async fn run(toml: &str) -> crate::support::cli::Ended {
         .env("NOT_HEX", dev_key(1).replace('5', "g"))
         .env("WORDS", "test test test test test test test test test test test junk")
         .env("NO_URL", "SECRETKEYMARKER")
-        .env("WRONG_SCHEME", "ws://127.0.0.1/SECRETKEYMARKER")
+        .env("WRONG_SCHEME", "ipc://127.0.0.1/SECRETKEYMARKER")
         .run(&["serve"])
         .await
 }
@@ -98,7 +98,9 @@ async fn its_endpoints() {
             "[\"127.0.0.1:8545\"]",
             "[\"localhost:8545\"]",
             "[\"http://\"]",
-            "[\"ws://127.0.0.1:8545\"]",
+            "[\"ws://\"]",
+            "[\"wss://user:SECRETKEYMARKER@\"]",
+            "[\"wss+unix://127.0.0.1:8545\"]",
             "[\"ftp://127.0.0.1\"]",
             "[\"file:/no/such/file\"]",
             "[\"env:MISSING\"]",

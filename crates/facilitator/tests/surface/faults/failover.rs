@@ -48,7 +48,8 @@ async fn the_second_answers_when_the_first_fails() {
     let pair = Pair::start().await;
     pair.second.reset_records();
     pair.pays("both are there").await;
-    assert_eq!(pair.second.http_requests(), 0, "the first is preferred");
+    let asked = ["eth_call", "eth_sendRawTransaction"].map(|method| pair.second.count(method));
+    assert_eq!(asked, [0, 0], "the first is preferred; the second is only looked at");
     let other = Anvil::builder().chain_id(1).spawn().await.unwrap();
     for (case, fault) in [
         ("500", Fault::HttpStatus(500)),

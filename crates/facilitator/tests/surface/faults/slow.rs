@@ -68,10 +68,10 @@ async fn after_some_time_outs_the_answer_is_immediate() {
     for answer in [answers.0, answers.1, answers.2, answers.3] {
         bench.is_undecided(Endpoint::Verify, &answer, &payment, "hanging");
     }
-    let (asked, started) = (bench.proxy.http_requests(), Instant::now());
+    let (asked, started) = (bench.proxy.count("eth_call"), Instant::now());
     bench.undecided(&payment, "left alone").await;
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
-    assert_eq!(bench.proxy.http_requests(), asked, "nobody was asked");
+    assert_eq!(bench.proxy.count("eth_call"), asked, "nobody was asked");
     bench.proxy.clear();
     let deadline = Instant::now() + Duration::from_secs(10);
     let answer = loop {

@@ -16,6 +16,7 @@ mod line;
 mod record;
 mod relay;
 mod rule;
+mod websocket;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -111,6 +112,11 @@ impl RpcProxy {
         format!("http://{}/{SECRET_MARKER}", self.address)
     }
 
+    /// The same over a WebSocket.
+    pub fn ws_url(&self) -> String {
+        format!("ws://{}/{SECRET_MARKER}", self.address)
+    }
+
     /// Relays to another node from now on.
     pub fn set_upstream(&self, url: impl Into<String>) {
         *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = url.into();
@@ -151,7 +157,7 @@ impl RpcProxy {
         }
     }
 
-    /// HTTP requests that arrived: round trips, a batch being one.
+    /// HTTP requests and WebSocket messages that arrived: round trips, a batch being one.
     pub fn http_requests(&self) -> u64 {
         self.shared.records().http_requests
     }

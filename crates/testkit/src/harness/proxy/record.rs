@@ -11,7 +11,7 @@ pub struct Call {
     pub method: String,
     /// Parameters as sent; null if there were none.
     pub params: Value,
-    /// The HTTP request it came in, counted from 1. Calls with the same number came in one batch.
+    /// The HTTP request or WebSocket message it came in, counted from 1. Calls with the same number came in one batch.
     pub http_request: u64,
     /// Whether it came in a batch.
     pub batch: bool,

@@ -17,13 +17,14 @@ use serde_json::{Value, json};
 use super::{
     Call, Fault, SECRET_MARKER, Shared,
     line::{Line, ProxyListener},
+    websocket,
 };
 
 const FORWARD_DEADLINE: Duration = Duration::from_secs(120);
 
 pub(super) async fn serve(listener: ProxyListener, shared: Arc<Shared>) {
     let app = Router::new()
-        .route(&format!("/{SECRET_MARKER}"), post(handle))
+        .route(&format!("/{SECRET_MARKER}"), post(handle).get(websocket::upgrade))
         .fallback(|| async { StatusCode::UNAUTHORIZED })
         .layer(DefaultBodyLimit::disable())
         .with_state(shared);
@@ -51,7 +52,8 @@ fn reply(status: StatusCode, body: String) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-enum Outcome {
+/// What becomes of a request.
+pub(super) enum Outcome {
     Json(Value),
     Http(StatusCode, String),
     Cut,
@@ -68,7 +70,7 @@ struct Item {
     afterwards: Option<Fault>,
 }
 
-async fn relay(shared: &Shared, body: Bytes) -> Result<Outcome> {
+pub(super) async fn relay(shared: &Shared, body: Bytes) -> Result<Outcome> {
     let mut number = 0;
     shared.record(|records| {
         records.http_requests += 1;

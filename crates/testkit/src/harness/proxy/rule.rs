@@ -18,9 +18,10 @@ pub enum Fault {
     Hang,
     /// Goes on to the node; its result is changed on the way back. Errors pass unchanged.
     Rewrite(Rewrite),
-    /// An HTTP error with this status and a short text; the node sees nothing. Meets the whole request.
+    /// An HTTP error with this status and a short text; a WebSocket is closed. The node sees nothing. Meets the whole
+    /// request.
     HttpStatus(u16),
-    /// HTTP 200 with this body, whatever it is; the node sees nothing. Meets the whole request.
+    /// HTTP 200, or a message, with this body, whatever it is; the node sees nothing. Meets the whole request.
     Body(String),
     /// The connection is reset without an answer; the node sees nothing. Meets the whole request.
     Drop,

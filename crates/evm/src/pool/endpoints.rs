@@ -1,0 +1,171 @@
+//! All endpoints of a network, as requests and looks share them.
+
+use super::{
+    Reply,
+    endpoint::{Clients, Endpoint},
+    health::{Head, Health, LAG_SECONDS_MAX, Outcome},
+};
+use crate::RpcFault;
+use alloy::rpc::json_rpc::RpcRecv;
+use alloy_primitives::U64;
+use quittance_protocol::units::{Network, UnixSeconds};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+use url::Url;
+
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    pub(super) network: Network,
+    list: Vec<Endpoint>,
+}
+
+/// Who is told how a call ended: [`Health::ended`] or [`Health::look_ended`].
+type Ended = fn(&mut Health, Outcome, u32);
+
+impl Endpoints {
+    pub(super) fn new(network: Network, urls: &[Url]) -> reqwest::Result<Self> {
+        let clients = Clients::new()?;
+        Ok(Self { network, list: urls.iter().map(|url| Endpoint::new(&clients, url)).collect() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Endpoint> {
+        self.list.get(index)
+    }
+
+    /// All but those that rest: first those that keep up, and among them first those that do not fail; each kind in the
+    /// operator's order.
+    pub(super) fn in_order(&self) -> Vec<usize> {
+        let awake = self.list.iter().enumerate().filter(|(_, endpoint)| !endpoint.health().is_resting());
+        let mut order: Vec<(bool, bool, usize)> = awake
+            .map(|(index, endpoint)| (!self.keeps_up(index), endpoint.health().is_failing(), index))
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, _, index)| index).collect()
+    }
+
+    /// Whether what an endpoint says of the latest block can be believed. The only one is all there is to know.
+    pub(super) fn keeps_up(&self, index: usize) -> bool {
+        let another_chain = self.list.get(index).is_some_and(|e| e.health().serves_another_chain());
+        self.list.len() < 2 || (!another_chain && self.lag_seconds(index) <= LAG_SECONDS_MAX)
+    }
+
+    /// By how much an endpoint's latest block is behind the youngest another one has shown.
+    fn lag_seconds(&self, index: usize) -> u64 {
+        let Some(own) = self.list.get(index).and_then(|endpoint| endpoint.health().head()) else { return 0 };
+        let heads = self.list.iter().filter_map(|endpoint| endpoint.health().head());
+        heads.map(|other| own.behind(&other)).max().unwrap_or(0)
+    }
+
+    pub(super) fn saw_head(&self, index: usize, timestamp: UnixSeconds) {
+        let Some(endpoint) = self.list.get(index) else { return };
+        endpoint.health().saw_head(Head::new(timestamp.0, now(), unix_now()));
+        for index in 0..self.list.len() {
+            metrics::gauge!("quittance_rpc_endpoint_lag_seconds", &self.labels(index))
+                .set(u32::try_from(self.lag_seconds(index)).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Asks one endpoint.
+    pub(super) async fn call<T: RpcRecv>(
+        &self,
+        index: usize,
+        method: &'static str,
+        params: &Value,
+        ended: Ended,
+    ) -> Result<Reply<T>, RpcFault> {
+        let Some(endpoint) = self.list.get(index) else { return Err(RpcFault::Transport { method }) };
+        let era = endpoint.health().era();
+        let reply = endpoint.call(method, params).await;
+        let answered = reply.as_ref().map(|reply| match reply {
+            Reply::Result(_) => "result",
+            Reply::Error { .. } => "error",
+        });
+        self.note(index, method, answered, era, ended);
+        reply
+    }
+
+    /// Asks one endpoint several things at once.
+    pub(super) async fn batch<T: RpcRecv>(
+        &self,
+        index: usize,
+        method: &'static str,
+        params: &[Value],
+    ) -> Result<Vec<Option<T>>, RpcFault> {
+        let Some(endpoint) = self.list.get(index) else { return Err(RpcFault::Transport { method }) };
+        let era = endpoint.health().era();
+        let answers = endpoint.batch(method, params).await;
+        self.note(index, method, answers.as_ref().map(|_| "result"), era, Health::ended);
+        answers
+    }
+
+    /// Looks at the latest block, after making sure that it is of this chain: the block does not tell.
+    pub(super) async fn look(&self, index: usize) {
+        #[derive(Debug, Deserialize)]
+        struct Header {
+            timestamp: U64,
+        }
+        let Some(endpoint) = self.list.get(index) else { return };
+        match self.call::<U64>(index, "eth_chainId", &json!([]), Health::look_ended).await {
+            Ok(Reply::Result(id)) if id == U64::from(self.network.chain_id()) => {}
+            Ok(Reply::Result(_)) => return endpoint.health().saw_another_chain(),
+            _ => return,
+        }
+        let latest = json!(["latest", false]);
+        let header = self.call::<Header>(index, "eth_getBlockByNumber", &latest, Health::look_ended).await;
+        if let Ok(Reply::Result(header)) = header {
+            self.saw_head(index, UnixSeconds(header.timestamp.to()));
+        }
+    }
+
+    fn note(
+        &self,
+        index: usize,
+        method: &'static str,
+        answered: Result<&'static str, &RpcFault>,
+        era: u32,
+        ended: Ended,
+    ) {
+        let outcome = match answered {
+            Ok(_) => Outcome::Answered,
+            Err(RpcFault::Timeout { .. }) => Outcome::TimedOut,
+            Err(_) => Outcome::Failed,
+        };
+        let labels = self.labels(index);
+        let [network, endpoint] = labels.clone();
+        let told = [
+            network,
+            endpoint,
+            ("method", method.to_owned()),
+            ("outcome", answered.unwrap_or("fault").to_owned()),
+        ];
+        metrics::counter!("quittance_rpc_requests_total", &told).increment(1);
+        let Some(endpoint) = self.list.get(index) else { return };
+        let is_up = {
+            let mut health = endpoint.health();
+            ended(&mut health, outcome, era);
+            !health.is_resting() && !health.is_failing()
+        };
+        metrics::gauge!("quittance_rpc_endpoint_up", &labels).set(u8::from(is_up));
+    }
+
+    /// By position of the endpoint: its URL can hold a key.
+    fn labels(&self, index: usize) -> [(&'static str, String); 2] {
+        [("network", self.network.to_string()), ("endpoint", index.to_string())]
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // when a block was seen, an edge
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
+#[allow(clippy::disallowed_methods)] // how far blocks are from our own time, an edge
+pub(super) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
