@@ -1,28 +1,35 @@
 //! What an ERC-8004 identity registry says about an agent, at one block (spec/payee.md §1.2, §2.1).
 //!
 //! One `eth_call` of `contracts/src/RegistryLens.sol`, pinned to the block's hash. Where a node does not take hashes, its
-//! number, and where it does not run creation code, the calls one by one; both only count if the number still has the same
-//! hash afterwards. Answers are believed in their exact shape only: what is empty, shorter or longer is unread, not zero.
+//! number; where it does not run creation code, Multicall3, and where there is none, the calls one by one. What is read by
+//! number only counts if the same node gives the number the same hash afterwards. Answers are believed in their exact
+//! shape only: what is empty, shorter or longer is unread, not zero.
 
-mod plain;
+mod calls;
+mod lens;
+mod multicall;
+mod node;
 mod shape;
+mod ways;
+
+pub use ways::{Ways, read};
 
 use crate::{
     RpcFault,
-    pool::{Reply, RpcPool},
+    pool::RpcPool,
     watch::{self, Head},
 };
-use alloy_primitives::{Bytes, U64, U256, hex};
-use alloy_sol_types::{SolCall, SolValue, sol};
+use alloy_primitives::{Bytes, U64, U256};
+use alloy_sol_types::{SolCall, sol};
 use quittance_protocol::{
     facts::Erc1271Answer,
-    payee::{Block, Fact, Questions, Registered, UnreadReason, WalletCode},
+    payee::{Block, Fact, Questions, Registered, WalletCode},
 };
-use serde_json::{Value, json};
-use std::sync::LazyLock;
+use serde_json::json;
 
 sol! {
     struct RegistryQuestion { address registry; uint256 agentId; address wallet; bytes32 digest; bytes signature; }
+    #[derive(Default)]
     struct RegistryRead { bool asked; bool success; uint256 size; bytes data; }
     struct RegistryAnswer {
         uint256 chainId; uint256 registryCodeSize;
@@ -42,18 +49,8 @@ sol! {
 }
 
 const METHOD: &str = "eth_call";
-/// What `RegistryLens` wants for all its questions at their caps, and for carrying the longest signature in.
-const GAS: u64 = 18_000_000;
 /// Blocks to stay behind where a node knows no safe block: one block can be replaced by an honest node, three seldom are.
 const BEHIND_WITHOUT_SAFE: u64 = 3;
-
-static CREATION_CODE: LazyLock<Bytes> = LazyLock::new(|| {
-    let artifact: Value =
-        serde_json::from_str(include_str!("../../../contracts/artifacts/RegistryLens.json"))
-            .unwrap_or(Value::Null);
-    let code = artifact.get("bytecode").and_then(Value::as_str).unwrap_or_default();
-    hex::decode(code).unwrap_or_default().into()
-});
 
 /// Which block is read. A wallet that was rotated away stays valid for as long as that block lags behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,97 +113,12 @@ async fn behind(pool: &RpcPool, blocks: u64) -> Result<Head, RpcFault> {
     }
 }
 
-/// Reads everything `questions` asks at `block`.
-pub async fn read(pool: &RpcPool, block: &Block, questions: &Questions) -> Result<Reading, RpcFault> {
-    let by_hash = json!({ "blockHash": block.hash, "requireCanonical": true });
-    let mut reading = match lens(pool, &by_hash, questions).await {
-        Ok(answer) => return finish(pool, &by_hash, questions, &answer).await,
-        Err(fault @ RpcFault::Timeout { .. }) => return Err(fault),
-        // Some nodes take no hashes (EIP-1898).
-        Err(_) => None,
-    };
-    let by_number = json!(U64::from(block.number));
-    if reading.is_none() {
-        reading = match lens(pool, &by_number, questions).await {
-            Ok(answer) => Some(finish(pool, &by_number, questions, &answer).await?),
-            Err(fault @ RpcFault::Timeout { .. }) => return Err(fault),
-            // Some run no creation code (ZK stacks).
-            Err(_) => None,
-        };
-    }
-    let reading = match reading {
-        Some(reading) => reading,
-        None => plain::read(pool, &by_number, questions).await?,
-    };
-    if watch::head_at(pool, by_number).await?.hash != block.hash {
-        return Err(malformed("the block was replaced while it was read"));
-    }
-    Ok(reading)
+fn agent_wallet_call(questions: &Questions) -> Vec<u8> {
+    Registry::getAgentWalletCall { agentId: questions.identity.agent_id }.abi_encode()
 }
 
-async fn lens(pool: &RpcPool, at: &Value, questions: &Questions) -> Result<RegistryAnswer, RpcFault> {
-    let asked = questions.signature.as_ref();
-    let question = RegistryQuestion {
-        registry: questions.identity.registry.address(),
-        agentId: questions.identity.agent_id,
-        wallet: asked.map(|question| question.wallet).unwrap_or_default(),
-        digest: asked.map(|question| question.digest).unwrap_or_default(),
-        signature: asked.map(|question| question.signature.clone()).unwrap_or_default(),
-    };
-    let mut data = CREATION_CODE.to_vec();
-    data.extend(question.abi_encode());
-    let transaction = json!({ "data": Bytes::from(data), "gas": U64::from(GAS) });
-    let understand = |answer: Bytes| {
-        let answer = RegistryAnswer::abi_decode_validate(&answer)
-            .map_err(|_| malformed("not an answer of the registry lens"))?;
-        let (expected, actual) = (pool.network().chain_id(), answer.chainId);
-        if actual != U256::from(expected) {
-            let actual = u64::try_from(actual).unwrap_or(u64::MAX);
-            return Err(RpcFault::WrongChain { expected, actual });
-        }
-        Ok(answer)
-    };
-    pool.read_as(METHOD, json!([transaction, at]), understand).await
-}
-
-/// From the lens's answer to facts; a URI that did not fit is read by a call of its own.
-async fn finish(
-    pool: &RpcPool,
-    at: &Value,
-    questions: &Questions,
-    answer: &RegistryAnswer,
-) -> Result<Reading, RpcFault> {
-    let registry = shape::registered(answer);
-    let token_uri = match shape::token_uri(answer) {
-        shape::Uri::Whole(uri) => Fact::Read(uri),
-        shape::Uri::Unread(reason) => Fact::Unread(reason),
-        shape::Uri::Elsewhere if matches!(&registry, Fact::Read(Registered { owner: Some(_), .. })) => {
-            plain::token_uri(pool, at, questions).await?
-        }
-        shape::Uri::Elsewhere => Fact::Unread(UnreadReason::new("tokenURI reverted")),
-    };
-    let wallet = registry.value().ok().map(|registered| registered.agent_wallet);
-    Ok(Reading {
-        code: match &registry {
-            Fact::Read(_) => shape::code(answer),
-            Fact::Unread(reason) => Fact::Unread(reason.clone()),
-            Fact::NotAsked => Fact::NotAsked,
-        },
-        erc1271: shape::erc1271(answer, questions, wallet),
-        registry,
-        token_uri,
-    })
-}
-
-/// One call of a contract, at a block.
-async fn call(
-    pool: &RpcPool,
-    at: &Value,
-    to: alloy_primitives::Address,
-    data: Vec<u8>,
-) -> Result<Reply<Bytes>, RpcFault> {
-    let transaction = json!({ "to": to, "data": Bytes::from(data) });
-    pool.read_reply(METHOD, json!([transaction, at])).await
+fn owner_call(questions: &Questions) -> Vec<u8> {
+    Registry::ownerOfCall { agentId: questions.identity.agent_id }.abi_encode()
 }
 
 fn token_uri_call(questions: &Questions) -> Vec<u8> {
@@ -215,16 +127,4 @@ fn token_uri_call(questions: &Questions) -> Vec<u8> {
 
 fn malformed(what: &'static str) -> RpcFault {
     RpcFault::Malformed { method: METHOD, what }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_embedded_lens_is_there_and_leaves_room_for_a_signature() {
-        const INITCODE_BYTES_MAX: usize = 49_152; // EIP-3860
-        assert!(!CREATION_CODE.is_empty());
-        assert!(CREATION_CODE.len() + 16_384 + 1_024 < INITCODE_BYTES_MAX);
-    }
 }

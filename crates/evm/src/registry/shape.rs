@@ -15,11 +15,8 @@ pub(super) enum Uri {
     Unread(UnreadReason),
 }
 
-pub(super) fn registered(answer: &RegistryAnswer) -> Fact<Registered> {
-    if answer.registryCodeSize.is_zero() {
-        return no_contract();
-    }
-    let owner = match &answer.owner {
+pub(super) fn registered(agent_wallet: &RegistryRead, owner: &RegistryRead) -> Fact<Registered> {
+    let owner = match owner {
         RegistryRead { asked: true, success: false, .. } => None,
         read => match address("ownerOf", read) {
             Fact::Read(owner) => Some(owner),
@@ -27,7 +24,7 @@ pub(super) fn registered(answer: &RegistryAnswer) -> Fact<Registered> {
             Fact::NotAsked => return Fact::NotAsked,
         },
     };
-    match address("getAgentWallet", &answer.agentWallet) {
+    match address("getAgentWallet", agent_wallet) {
         Fact::Read(agent_wallet) => Fact::Read(Registered { agent_wallet, owner }),
         Fact::Unread(reason) => Fact::Unread(reason),
         Fact::NotAsked => Fact::NotAsked,
@@ -41,7 +38,7 @@ pub(super) fn no_contract<T>() -> Fact<T> {
 fn address(function: &str, read: &RegistryRead) -> Fact<Address> {
     match read {
         RegistryRead { asked: false, .. } => {
-            Fact::Unread(UnreadReason::new(format_args!("the node gave too little gas for {function}")))
+            Fact::Unread(UnreadReason::new(format_args!("{function} failed, maybe for want of gas")))
         }
         RegistryRead { success: false, .. } => {
             Fact::Unread(UnreadReason::new(format_args!("{function} reverted")))
@@ -53,25 +50,19 @@ fn address(function: &str, read: &RegistryRead) -> Fact<Address> {
     }
 }
 
-pub(super) fn token_uri(answer: &RegistryAnswer) -> Uri {
-    match &answer.tokenURI {
-        read if answer.registryCodeSize.is_zero() || read.size.is_zero() && read.success => {
-            Uri::Unread(UnreadReason::new("tokenURI answered nothing"))
+pub(super) fn token_uri(read: &RegistryRead) -> Uri {
+    let unread = |reason| Uri::Unread(UnreadReason::new(reason));
+    match read {
+        read if read.success && read.size.is_zero() => unread("tokenURI answered nothing"),
+        read if read.success && read.size == U256::from(read.data.len()) => {
+            string(&read.data).map_or_else(|| unread("tokenURI did not answer one string"), Uri::Whole)
         }
-        read if read.success && read.size == U256::from(read.data.len()) => match string(&read.data) {
-            Some(uri) => Uri::Whole(uri),
-            None => Uri::Unread(not_a_string()),
-        },
         _ => Uri::Elsewhere,
     }
 }
 
-pub(super) fn not_a_string() -> UnreadReason {
-    UnreadReason::new("tokenURI did not answer one string")
-}
-
 /// Exactly one ABI-encoded string: offset, length, text, zeros up to a whole word, and nothing behind it.
-pub(super) fn string(answer: &[u8]) -> Option<Bytes> {
+fn string(answer: &[u8]) -> Option<Bytes> {
     let word = |index: usize| answer.get(index * 32..index * 32 + 32).map(U256::from_be_slice);
     let length = usize::try_from(word(1)?).ok()?;
     let is_string = word(0)? == U256::from(32)
@@ -102,12 +93,12 @@ pub(super) fn erc1271(
     if !read.asked {
         return Fact::Unread(UnreadReason::new("the node gave too little gas for isValidSignature"));
     }
-    Fact::Read(signature_answer(read.success, u64::try_from(read.size).unwrap_or(u64::MAX), &read.data))
+    Fact::Read(signature_answer(read))
 }
 
-pub(super) fn signature_answer(success: bool, return_size: u64, data: &[u8]) -> Erc1271Answer {
-    let word = data.get(..32).map(B256::from_slice).unwrap_or_default();
-    Erc1271Answer { success, return_size, word }
+pub(super) fn signature_answer(read: &RegistryRead) -> Erc1271Answer {
+    let word = read.data.get(..32).map(B256::from_slice).unwrap_or_default();
+    Erc1271Answer { success: read.success, return_size: u64::try_from(read.size).unwrap_or(u64::MAX), word }
 }
 
 #[cfg(test)]

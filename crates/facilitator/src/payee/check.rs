@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{clock, config::PayeeSettings, metrics};
 use alloy_primitives::{B256, keccak256};
-use quittance_evm::registry::{self, Reading};
+use quittance_evm::registry::Reading;
 use quittance_protocol::{
     payee::{
         Answer, Block, Claim, Context, Fact, Facts, FileSource, Identity, Named, Plan, Policy, Questions,
@@ -145,7 +145,7 @@ impl Checker {
         if let Some(reading) = self.readings.get(&key, now()) {
             return Fact::Read(reading);
         }
-        let reading = in_time(deadline, registry::read(&registry.pool, block, questions)).await;
+        let reading = in_time(deadline, registry.read(block, questions)).await;
         if let Fact::Read(reading) = &reading
             && is_complete(reading)
         {

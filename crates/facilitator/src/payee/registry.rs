@@ -4,9 +4,9 @@ use crate::config::RegistrySettings;
 use quittance_evm::{
     RpcFault,
     pool::RpcPool,
-    registry::{self, At},
+    registry::{self, At, Reading, Ways},
 };
-use quittance_protocol::payee::Block;
+use quittance_protocol::payee::{Block, Questions};
 use std::time::Duration;
 use tokio::{
     sync::{Mutex, OnceCell},
@@ -19,7 +19,8 @@ const BLOCK_KEPT: Duration = Duration::from_secs(10);
 /// A registry on the allow list.
 #[derive(Debug)]
 pub(super) struct Registry {
-    pub(super) pool: RpcPool,
+    pool: RpcPool,
+    ways: Ways,
     at: Option<At>,
     is_dev_node: OnceCell<bool>,
     block: Mutex<Option<(Block, Instant)>>,
@@ -28,7 +29,13 @@ pub(super) struct Registry {
 impl Registry {
     pub(super) fn new(settings: &RegistrySettings) -> Result<Self, reqwest::Error> {
         let pool = RpcPool::new(settings.network, &settings.rpc_urls)?;
-        Ok(Self { pool, at: settings.at, is_dev_node: OnceCell::new(), block: Mutex::new(None) })
+        Ok(Self {
+            pool,
+            ways: Ways::default(),
+            at: settings.at,
+            is_dev_node: OnceCell::new(),
+            block: Mutex::new(None),
+        })
     }
 
     /// The block to read at. Checks that come together share one look at the header.
@@ -49,14 +56,22 @@ impl Registry {
             return Ok(block);
         }
         let block = registry::block(&self.pool, at).await?;
-        #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
-        let now = Instant::now();
-        *known = Some((block, now));
+        *known = Some((block, now()));
         Ok(block)
+    }
+
+    /// What the registry says at a block.
+    pub(super) async fn read(&self, block: &Block, questions: &Questions) -> Result<Reading, RpcFault> {
+        registry::read(&self.pool, &self.ways, block, questions, now()).await
     }
 
     /// Asked once. A node that does not say is none.
     async fn is_dev_node(&self) -> bool {
         self.is_dev_node.get_or_try_init(|| registry::is_dev_node(&self.pool)).await.is_ok_and(|is| *is)
     }
+}
+
+#[allow(clippy::disallowed_methods)] // ages of what is kept, an edge
+fn now() -> Instant {
+    Instant::now()
 }

@@ -10,5 +10,6 @@ mod stage;
 mod commands;
 mod faults;
 mod forbidden;
+mod nodes;
 mod outcomes;
 mod payments;

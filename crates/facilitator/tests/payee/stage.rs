@@ -4,7 +4,7 @@ use crate::{
     agents::{self, Delegated, REGISTRY, SELLER, file_of, registry_id},
     files::{Files, Page},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, Bytes, U256};
 use quittance_testkit::{
     Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment,
     contracts::artifact,
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) registry: RpcProxy,
     pub(crate) files: Files,
     pub(crate) chain: DevChain,
-    pub(crate) _anvil: Anvil,
+    anvil: Anvil,
 }
 
 impl Stage {
@@ -66,7 +66,7 @@ impl Stage {
         let config = change(config);
         let server = QuittanceProcess::start_until(BINARY, config, Wait::Ready).await.unwrap();
         let client = server.client().unwrap();
-        Self { server, client, proxy, registry, files, chain, _anvil: anvil }
+        Self { server, client, proxy, registry, files, chain, anvil }
     }
 
     /// An agent of the seller's whose file is on the web server, and lists the resource's origin.
@@ -77,6 +77,10 @@ impl Stage {
     pub(crate) async fn agent_with(&self, uri: &str) -> Agent {
         let id = agents::register(&self.chain, uri).await;
         Agent { id, wallet: dev_address(SELLER), key: SELLER, asset: self.chain.token }
+    }
+
+    pub(crate) async fn set_code(&self, account: Address, code: &Bytes) {
+        self.anvil.set_code(account, code).await.unwrap();
     }
 
     /// Asks `POST /payee`, which has to answer.
