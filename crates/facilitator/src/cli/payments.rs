@@ -154,7 +154,7 @@ async fn rebroadcast(facilitator: &Arc<Facilitator>, id: &str) -> anyhow::Result
         .ok_or_else(|| anyhow::anyhow!("the payment's network is not in this configuration"))?;
     let attempts = facilitator.store.attempts(payment.id).await?;
     let newest = attempts.last().ok_or_else(|| anyhow::anyhow!("nothing was signed for this payment"))?;
-    let outcome = keeper::send_attempt(service, newest).await;
+    let outcome = keeper::send_attempt_again(service, newest).await;
     println!("{}  {outcome:?}", newest.signed.hash);
     Ok(ExitCode::SUCCESS)
 }

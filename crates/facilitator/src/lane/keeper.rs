@@ -18,7 +18,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256};
 use quittance_evm::{
-    send::{SendOutcome, send},
+    send::{SendOutcome, send, send_again},
     sign::call_of,
     watch::{self, Head, Receipt, ReceiptRead},
 };
@@ -88,11 +88,21 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Sends, and notes what the node thinks. Whatever it thinks, the bytes may be in the world.
+/// The first send of an attempt.
 pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) -> SendOutcome {
+    service.sent.mark(attempt.signed.hash);
+    note_sent(service, attempt, send(&service.pool, &attempt.signed.raw).await)
+}
+
+/// The same bytes once more, to every endpoint.
+pub(crate) async fn send_attempt_again(service: &NetworkService, attempt: &Attempt) -> SendOutcome {
+    service.sent.mark(attempt.signed.hash);
+    note_sent(service, attempt, send_again(&service.pool, &attempt.signed.raw).await)
+}
+
+/// Notes what the nodes think. Whatever they think, the bytes may be in the world.
+fn note_sent(service: &NetworkService, attempt: &Attempt, outcome: SendOutcome) -> SendOutcome {
     let hash = attempt.signed.hash;
-    service.sent.mark(hash);
-    let outcome = send(&service.pool, &attempt.signed.raw).await;
     reached(Point::Sent);
     tracing::debug!(%hash, nonce = attempt.lane_nonce.0, ?outcome, "sent");
     match outcome {
@@ -100,8 +110,16 @@ pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) ->
         SendOutcome::InsufficientFunds => {
             tracing::warn!(network = %service.network(), "a signer cannot pay for gas; its transactions wait for funds");
         }
-        SendOutcome::NonceConsumed => service.doubt.store(true, std::sync::atomic::Ordering::Release),
-        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::Unknown => {}
+        SendOutcome::FeeAboveCap => {
+            tracing::warn!(network = %service.network(), "no node takes fees this high; raise the cap of one (geth: --rpc.txfeecap)");
+        }
+        SendOutcome::GasLimit => {
+            tracing::warn!(network = %service.network(), "no node takes a transaction of this gas limit");
+        }
+        SendOutcome::NonceConsumed | SendOutcome::NonceTooHigh => {
+            service.doubt.store(true, std::sync::atomic::Ordering::Release);
+        }
+        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::PoolFull | SendOutcome::Unknown => {}
     }
     outcome
 }
@@ -390,7 +408,7 @@ impl<'a> Keeper<'a> {
 
     async fn send(&self, slot: &OpenSlot, index: usize) -> Option<SendOutcome> {
         metrics::happened(self.service, Happened::Rebroadcast);
-        Some(send_attempt(self.service, slot.attempts.get(index)?).await)
+        Some(send_attempt_again(self.service, slot.attempts.get(index)?).await)
     }
 
     async fn event(&self, slot: &OpenSlot, event: Event, evidence: Evidence) -> Result<bool, Fault> {

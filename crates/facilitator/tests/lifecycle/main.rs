@@ -17,6 +17,7 @@ mod identifiers;
 mod mempool;
 mod operator;
 mod outages;
+mod rebroadcast;
 mod reorganisation;
 mod replicas;
 mod reservations;

@@ -1,0 +1,51 @@
+//! Bytes that a node took and lost, or never passed on.
+
+use crate::support::{SEND, Setup, StoreKind};
+use quittance_testkit::{
+    Anvil,
+    harness::{Fault, Rule},
+};
+use serde_json::Value;
+
+on_sqlite! {
+    /// The preferred node says yes to everything, for ever, and keeps nothing.
+    async fn first_endpoint_swallows_for_ever(store) {
+        let bench = Setup::new(store).second_endpoint().no_mining().start().await;
+        let second = bench.second_proxy.as_ref().unwrap();
+        bench.proxy.add(Rule::on(SEND).then(Fault::Swallow));
+        let payments = bench.payments(3).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_for(SEND, 3).await.unwrap();
+        assert_eq!(second.count(SEND), 0, "the first send goes to the preferred one alone");
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            call.await.unwrap().unwrap().success_of(payment);
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (3, 3));
+        // Identical bytes are the identical transaction.
+        let raw = |calls: Vec<quittance_testkit::harness::proxy::Call>| {
+            let mut raw: Vec<Value> = calls.into_iter().map(|call| call.params[0].clone()).collect();
+            raw.sort_by_key(Value::to_string);
+            raw.dedup();
+            raw
+        };
+        assert_eq!(raw(bench.proxy.calls_of(SEND)), raw(second.calls_of(SEND)));
+    }
+
+    /// The preferred node is cut off from the network: it answers, takes everything, and nothing it holds is ever mined.
+    async fn first_endpoint_is_cut_off(store) {
+        let bench = Setup::new(store).second_endpoint().no_mining().start().await;
+        let island = Anvil::builder().fork_url(bench.anvil.url()).no_mining().spawn().await.unwrap();
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        bench.proxy.set_upstream(island.url());
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        assert_eq!(bench.known_to_the_node().await, 0);
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        let hash = call.await.unwrap().unwrap().success_of(&payment);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+        assert_eq!(island.nonce(bench.signers[0], false).await.unwrap(), 0);
+    }
+}
