@@ -130,38 +130,33 @@ impl RpcPool {
         Err(fault)
     }
 
-    /// Like [`Self::read`], but an error body ends the search and is handed back: for calls the chain itself may refuse.
-    pub(crate) async fn read_reply<T: RpcRecv>(
+    /// Like [`Self::read_as`], for calls to which an error can be an answer too.
+    pub(crate) async fn read_reply<T: RpcRecv, U>(
         &self,
         method: &'static str,
         params: Value,
-    ) -> Result<Reply<T>, RpcFault> {
+        understand: impl Fn(Reply<T>) -> Result<U, RpcFault>,
+    ) -> Result<U, RpcFault> {
         let mut fault = self.nobody(method);
         for index in self.that_keep_up() {
-            match self.ask(index, method, &params).await {
-                Ok(reply) => return Ok(reply),
+            match self.ask(index, method, &params).await.and_then(&understand) {
+                Ok(understood) => return Ok(understood),
                 Err(error) => fault = error,
             }
         }
         Err(fault)
     }
 
-    /// Several calls in one round trip. A call the node answers with an error is `None`.
-    pub(crate) async fn batch<T: RpcRecv>(
+    /// Asks one endpoint several things in one round trip. What it answers with an error is `None`.
+    pub(crate) async fn ask_all<T: RpcRecv>(
         &self,
+        index: usize,
         method: &'static str,
         params: &[Value],
     ) -> Result<Vec<Option<T>>, RpcFault> {
-        let mut fault = self.nobody(method);
-        for index in self.that_keep_up() {
-            let answers = self.endpoints.batch(index, method, params).await;
-            self.looks.probe(&self.endpoints, index);
-            match answers {
-                Ok(answers) => return Ok(answers),
-                Err(error) => fault = error,
-            }
-        }
-        Err(fault)
+        let answers = self.endpoints.batch(index, method, params).await;
+        self.looks.probe(&self.endpoints, index);
+        answers
     }
 
     /// Asks one endpoint.
@@ -176,7 +171,8 @@ impl RpcPool {
         reply
     }
 
-    fn that_keep_up(&self) -> Vec<usize> {
+    /// Endpoints whose word on the latest block counts, the best first.
+    pub(crate) fn that_keep_up(&self) -> Vec<usize> {
         let mut indices = self.in_order();
         indices.retain(|index| self.keeps_up(*index));
         indices

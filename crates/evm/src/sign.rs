@@ -2,7 +2,10 @@
 
 use crate::fees::Fees;
 use alloy::{
-    consensus::{SignableTransaction, Signed, Transaction, TxEip1559, TxEnvelope, TxLegacy},
+    consensus::{
+        SignableTransaction, Signed, Transaction, TxEip1559, TxEnvelope, TxLegacy,
+        transaction::SignerRecoverable,
+    },
     eips::eip2718::{Decodable2718, Encodable2718},
     network::TxSignerSync,
     signers::local::PrivateKeySigner,
@@ -139,4 +142,9 @@ impl fmt::Debug for SignedCall {
 pub fn call_of(raw: &Bytes) -> Option<SignedCall> {
     let envelope = TxEnvelope::decode_2718(&mut raw.as_ref()).ok()?;
     Some(SignedCall { to: envelope.to()?, data: envelope.input().clone(), gas_limit: envelope.gas_limit() })
+}
+
+/// Who signed stored bytes.
+pub fn signer_of(raw: &Bytes) -> Option<Address> {
+    TxEnvelope::decode_2718(&mut raw.as_ref()).ok()?.recover_signer().ok()
 }

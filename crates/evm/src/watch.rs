@@ -1,17 +1,24 @@
 //! What became of what was sent: heads, receipts, nonces, logs.
 
+mod prices;
+mod receipts;
+mod token;
+
+pub use prices::{gas_price, l1_fee_per_kilobyte, suggested_tip};
+pub use receipts::{Receipt, ReceiptRead, receipts, receipts_anywhere};
+pub use token::{authorization_state, domain_separator};
+
 use crate::{
     RpcFault,
+    call::pinned,
     pool::{Reply, RpcPool},
 };
-use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, address};
-use alloy_sol_types::{SolCall, sol};
+use alloy::rpc::json_rpc::RpcRecv;
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
+use futures::future::join_all;
 use quittance_protocol::units::{LaneNonce, UnixSeconds};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// Receipts asked for in one HTTP request.
-const BATCH_MAX: usize = 50;
 
 /// A block header, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +31,6 @@ pub struct Head {
     pub timestamp: UnixSeconds,
     /// Wei per gas; `None` on a chain without EIP-1559.
     pub base_fee: Option<u128>,
-}
-
-/// A receipt, as far as it matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// Of which transaction.
-    pub tx_hash: B256,
-    /// It did not revert.
-    pub success: bool,
-    /// Block it is in.
-    pub block_number: u64,
-    /// Hash of that block.
-    pub block_hash: B256,
-    /// What it emitted.
-    pub logs: Vec<Log>,
 }
 
 /// A log entry.
@@ -66,15 +58,19 @@ struct WireHead {
     base_fee_per_gas: Option<U128>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireReceipt {
-    transaction_hash: B256,
-    status: U64,
-    block_number: Option<U64>,
-    block_hash: Option<B256>,
-    logs: Vec<Log>,
+impl From<WireHead> for Head {
+    fn from(head: WireHead) -> Self {
+        Self {
+            number: head.number.to(),
+            hash: head.hash,
+            timestamp: UnixSeconds(head.timestamp.to()),
+            base_fee: head.base_fee_per_gas.map(|fee| fee.to()),
+        }
+    }
 }
+
+const GET_BLOCK: &str = "eth_getBlockByNumber";
+const GET_NONCE: &str = "eth_getTransactionCount";
 
 /// The node's chain id.
 pub async fn chain_id(pool: &RpcPool) -> Result<u64, RpcFault> {
@@ -86,117 +82,88 @@ pub async fn head(pool: &RpcPool) -> Result<Head, RpcFault> {
     head_at(pool, json!("latest")).await
 }
 
+/// The block of a number.
+pub async fn block(pool: &RpcPool, number: u64) -> Result<Head, RpcFault> {
+    head_at(pool, json!(U64::from(number))).await
+}
+
 /// The block of a number or tag.
 pub(crate) async fn head_at(pool: &RpcPool, at: Value) -> Result<Head, RpcFault> {
-    let head: WireHead = pool.read("eth_getBlockByNumber", json!([at, false])).await?;
-    Ok(Head {
-        number: head.number.to(),
-        hash: head.hash,
-        timestamp: UnixSeconds(head.timestamp.to()),
-        base_fee: head.base_fee_per_gas.map(|fee| fee.to()),
-    })
+    Ok(pool.read::<WireHead>(GET_BLOCK, json!([at, false])).await?.into())
 }
 
-/// What was learned about a receipt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReceiptRead {
-    /// The transaction is in a block.
-    Found(Receipt),
-    /// It is in no block this node knows.
-    Absent,
-    /// The node answered with an error, or with nonsense. Not the same as absent: nothing may be concluded from it.
-    Unread,
+/// What one endpoint has at a number, if anything.
+pub(crate) async fn head_at_endpoint(
+    pool: &RpcPool,
+    index: usize,
+    number: u64,
+) -> Result<Option<Head>, RpcFault> {
+    match pool.ask::<Option<WireHead>>(index, GET_BLOCK, &json!([U64::from(number), false])).await? {
+        Reply::Result(head) => Ok(head.map(Head::from)),
+        Reply::Error { code, .. } => Err(RpcFault::ErrorResponse { method: GET_BLOCK, code }),
+    }
 }
 
-/// Receipts, in the order of `hashes`. One that cannot be read does not hide the others.
-pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<ReceiptRead>, RpcFault> {
-    const METHOD: &str = "eth_getTransactionReceipt";
-    let mut answers: Vec<Option<Option<WireReceipt>>> = Vec::with_capacity(hashes.len());
-    if let [hash] = hashes {
-        answers.push(Some(pool.read(METHOD, json!([hash])).await?));
-    } else {
-        for hashes in hashes.chunks(BATCH_MAX) {
-            let params: Vec<Value> = hashes.iter().map(|hash| json!([hash])).collect();
-            answers.extend(pool.batch(METHOD, &params).await?);
+/// Whether these blocks are on one chain, by the word of one node: numbers, and the hashes they must have (`None`: any). The
+/// first endpoint that has a block at every number decides; while nobody has, they are not.
+///
+/// Numbers and hashes that different nodes gave say nothing about each other until one node has confirmed them together.
+pub async fn on_one_chain(pool: &RpcPool, blocks: &[(u64, Option<B256>)]) -> Result<bool, RpcFault> {
+    let params: Vec<Value> = blocks.iter().map(|(number, _)| json!([U64::from(*number), false])).collect();
+    let mut fault = None;
+    for index in pool.that_keep_up() {
+        let heads: Option<Vec<WireHead>> =
+            match ask_each::<Option<WireHead>>(pool, index, GET_BLOCK, &params).await {
+                Ok(heads) => heads.into_iter().map(Option::flatten).collect(),
+                Err(error) => {
+                    fault = Some(error);
+                    continue;
+                }
+            };
+        if let Some(heads) = heads {
+            let fits = |(head, (_, hash)): (&WireHead, &(u64, Option<B256>))| {
+                hash.is_none_or(|hash| hash == head.hash)
+            };
+            return Ok(heads.iter().zip(blocks).all(fits));
         }
     }
-    Ok(answers
-        .into_iter()
-        .zip(hashes)
-        .map(|(answer, hash)| match answer {
-            None => ReceiptRead::Unread,
-            Some(None) => ReceiptRead::Absent,
-            Some(Some(receipt)) => match read_receipt(receipt, *hash) {
-                Ok(Some(receipt)) => ReceiptRead::Found(receipt),
-                Ok(None) => ReceiptRead::Absent,
-                Err(_) => ReceiptRead::Unread,
-            },
-        })
-        .collect())
-}
-
-/// The same question put to every endpoint: a lagging one says "none" for ever. The first receipt found counts; "none" only
-/// when one that keeps up says so and nobody else may know better. An endpoint that has been out of order for some time is not
-/// waited for: what it knows, the chain has told the others.
-pub async fn receipt_anywhere(pool: &RpcPool, hash: B256) -> Result<Option<Receipt>, RpcFault> {
-    const METHOD: &str = "eth_getTransactionReceipt";
-    let mut absent = false;
-    let mut fault = None;
-    for index in pool.in_order() {
-        let error = match pool.ask::<Option<WireReceipt>>(index, METHOD, &json!([hash])).await {
-            Ok(Reply::Result(receipt)) => {
-                match receipt.map_or(Ok(None), |receipt| read_receipt(receipt, hash)) {
-                    Ok(Some(receipt)) => return Ok(Some(receipt)),
-                    Ok(None) => {
-                        absent |= pool.keeps_up(index);
-                        continue;
-                    }
-                    Err(error) => error,
-                }
-            }
-            Ok(Reply::Error { code, .. }) => RpcFault::ErrorResponse { method: METHOD, code },
-            Err(_) if pool.is_out_of_order(index) => continue,
-            Err(error) => error,
-        };
-        fault = Some(error);
-    }
-    match fault {
-        Some(fault) => Err(fault),
-        None if absent => Ok(None),
-        None => Err(pool.nobody(METHOD)),
-    }
-}
-
-fn read_receipt(receipt: WireReceipt, asked: B256) -> Result<Option<Receipt>, RpcFault> {
-    if receipt.transaction_hash != asked {
-        return Err(RpcFault::Malformed {
-            method: "eth_getTransactionReceipt",
-            what: "the receipt of another transaction",
-        });
-    }
-    // Some nodes answer for transactions that are not in a block yet.
-    let (Some(number), Some(block_hash)) = (receipt.block_number, receipt.block_hash) else {
-        return Ok(None);
-    };
-    Ok(Some(Receipt {
-        tx_hash: receipt.transaction_hash,
-        success: receipt.status == U64::from(1),
-        block_number: number.to(),
-        block_hash,
-        logs: receipt.logs,
-    }))
+    fault.map_or(Ok(false), Err)
 }
 
 /// How many transactions of `address` the latest block has consumed: its next nonce.
 pub async fn mined_nonce(pool: &RpcPool, address: Address) -> Result<LaneNonce, RpcFault> {
-    let count: U64 = pool.read("eth_getTransactionCount", json!([address, "latest"])).await?;
+    let count: U64 = pool.read(GET_NONCE, json!([address, "latest"])).await?;
     Ok(LaneNonce(count.to()))
+}
+
+/// The same by the word of whoever has seen most.
+pub async fn mined_nonce_anywhere(pool: &RpcPool, address: Address) -> Result<LaneNonce, RpcFault> {
+    let mut highest = None;
+    let mut fault = pool.nobody(GET_NONCE);
+    for index in pool.that_keep_up() {
+        match pool.ask::<U64>(index, GET_NONCE, &json!([address, "latest"])).await {
+            Ok(Reply::Result(count)) => highest = highest.max(Some(LaneNonce(count.to()))),
+            Ok(Reply::Error { code, .. }) => fault = RpcFault::ErrorResponse { method: GET_NONCE, code },
+            Err(error) => fault = error,
+        }
+    }
+    highest.ok_or(fault)
 }
 
 /// The same as of block `number`.
 pub async fn mined_nonce_at(pool: &RpcPool, address: Address, number: u64) -> Result<LaneNonce, RpcFault> {
-    let count: U64 = pool.read("eth_getTransactionCount", json!([address, U64::from(number)])).await?;
+    let count: U64 = pool.read(GET_NONCE, json!([address, U64::from(number)])).await?;
     Ok(LaneNonce(count.to()))
+}
+
+/// The same as of exactly this block.
+pub async fn mined_nonce_in(pool: &RpcPool, address: Address, block: &Head) -> Result<LaneNonce, RpcFault> {
+    let params = |at: &Value| json!([address, at]);
+    let count = |reply: Reply<U64>| match reply {
+        Reply::Result(count) => Ok(LaneNonce(count.to())),
+        Reply::Error { code, .. } => Err(RpcFault::ErrorResponse { method: GET_NONCE, code }),
+    };
+    pinned(pool, GET_NONCE, block, params, count).await
 }
 
 /// Balance in wei.
@@ -210,45 +177,11 @@ pub async fn code_size(pool: &RpcPool, address: Address) -> Result<usize, RpcFau
     Ok(code.len())
 }
 
-/// What nodes suggest as a tip, in wei per gas; zero where the method does not exist.
-pub async fn suggested_tip(pool: &RpcPool) -> Result<u128, RpcFault> {
-    match pool.read_reply::<U128>("eth_maxPriorityFeePerGas", json!([])).await? {
-        Reply::Result(tip) => Ok(tip.to()),
-        Reply::Error { .. } => Ok(0),
-    }
-}
-
-/// What nodes of a chain without EIP-1559 suggest as gas price, in wei.
-pub async fn gas_price(pool: &RpcPool) -> Result<u128, RpcFault> {
-    Ok(pool.read::<U128>("eth_gasPrice", json!([])).await?.to())
-}
-
-sol! {
-    interface GasPriceOracle {
-        function getL1FeeUpperBound(uint256 unsignedTxSize) returns (uint256);
-    }
-}
-
-/// Where chains of the OP stack keep their oracle.
-const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000000F");
-
-/// What 1024 bytes of a transaction cost on L1 at most, in wei: chains of the OP stack take this fee beside gas, and it is in no
-/// gas estimate. Zero on a chain without the oracle.
-pub async fn l1_fee_per_kilobyte(pool: &RpcPool) -> Result<U256, RpcFault> {
-    let question = GasPriceOracle::getL1FeeUpperBoundCall { unsignedTxSize: U256::from(1024) };
-    let params = json!([{ "to": GAS_PRICE_ORACLE, "data": Bytes::from(question.abi_encode()) }, "latest"]);
-    Ok(match pool.read_reply::<Bytes>("eth_call", params).await? {
-        Reply::Result(word) if word.len() == 32 => U256::from_be_slice(&word),
-        // No code there, or an oracle that does not know the question.
-        Reply::Result(_) | Reply::Error { .. } => U256::ZERO,
-    })
-}
-
-/// Logs of `address` with these topics in a range of blocks, both ends included.
+/// Logs of `address` in a range of blocks, both ends included. `topics`: for each place, what may stand there.
 pub async fn logs(
     pool: &RpcPool,
     address: Address,
-    topics: &[Option<B256>],
+    topics: &[&[B256]],
     from: u64,
     to: u64,
 ) -> Result<Vec<Log>, RpcFault> {
@@ -258,28 +191,28 @@ pub async fn logs(
     pool.read("eth_getLogs", json!([filter])).await
 }
 
-/// `DOMAIN_SEPARATOR()` of a token; `None` when the contract does not answer with one word.
-pub async fn domain_separator(pool: &RpcPool, token: Address) -> Result<Option<B256>, RpcFault> {
-    const SELECTOR: Bytes = Bytes::from_static(&[0x36, 0x44, 0xe5, 0x15]);
-    let params = json!([{ "to": token, "data": SELECTOR }, "latest"]);
-    Ok(match pool.read_reply::<Bytes>("eth_call", params).await? {
-        Reply::Result(word) if word.len() == 32 => Some(B256::from_slice(&word)),
-        _ => None,
-    })
-}
-
-/// `authorizationState(authorizer, nonce)` of a token at the latest block: used or canceled.
-pub async fn authorization_state(
+/// Asks one endpoint several things; what it answers with an error is `None`. In one round trip, or one by one where a node takes
+/// no batches, or none so large.
+async fn ask_each<T: RpcRecv>(
     pool: &RpcPool,
-    token: Address,
-    authorizer: Address,
-    nonce: B256,
-) -> Result<bool, RpcFault> {
-    const SELECTOR: [u8; 4] = [0xe9, 0x4a, 0x01, 0x02];
-    let data: Bytes = [&SELECTOR[..], authorizer.into_word().as_slice(), nonce.as_slice()].concat().into();
-    let answer: Bytes = pool.read("eth_call", json!([{ "to": token, "data": data }, "latest"])).await?;
-    match answer.as_ref() {
-        word if word.len() == 32 && word[..31].iter().all(|b| *b == 0) && word[31] <= 1 => Ok(word[31] == 1),
-        _ => Err(RpcFault::Malformed { method: "eth_call", what: "authorizationState is not a bool" }),
+    index: usize,
+    method: &'static str,
+    params: &[Value],
+) -> Result<Vec<Option<T>>, RpcFault> {
+    if params.len() > 1 {
+        match pool.ask_all(index, method, params).await {
+            Err(RpcFault::Transport { .. } | RpcFault::Malformed { .. }) => {}
+            answers => return answers,
+        }
     }
+    let ask = async |params: &Value| match pool.ask(index, method, params).await? {
+        Reply::Result(answer) => Ok(Some(answer)),
+        Reply::Error { .. } => Ok(None),
+    };
+    let Some((first, rest)) = params.split_first() else { return Ok(Vec::new()) };
+    // If nobody is there, the first one finds out for all.
+    let mut answers = vec![ask(first).await?];
+    let others: Vec<Result<Option<T>, RpcFault>> = join_all(rest.iter().map(ask)).await;
+    answers.extend(others.into_iter().map(|answer| answer.unwrap_or_default()));
+    Ok(answers)
 }

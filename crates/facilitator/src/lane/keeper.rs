@@ -7,6 +7,7 @@ use super::{
     Lane, fees_of,
     outcome::{self, Consumed, Verdict},
     plan::{Action, AttemptView, ChainView, REBROADCAST_AFTER, plan},
+    receipts::{self, Receipts},
 };
 use crate::{
     clock,
@@ -20,7 +21,7 @@ use alloy_primitives::{Address, B256};
 use quittance_evm::{
     send::{SendOutcome, send, send_again},
     sign::call_of,
-    watch::{self, Head, Receipt, ReceiptRead},
+    watch::{self, Head, Receipt},
 };
 use quittance_protocol::{
     settlement::{Event, Evidence, Status},
@@ -181,16 +182,24 @@ impl<'a> Keeper<'a> {
         }
         let acting = self.hold_lease().await?;
         let (head, nonces) = self.look(&work).await?;
-        let receipts = self.receipts(&work).await?;
-        let tip = self.service.prices().await?.tip;
+        let is_doubted = |lane: &Address| nonces.contains_key(lane);
+        let receipts = receipts::read(self.service, &work, head, is_doubted).await?;
+        let mut failed = None;
+        let tip = match self.service.prices().await {
+            Ok(prices) => prices.tip,
+            // Raises no offer, and holds nothing else up.
+            Err(fault) => {
+                failed = Some(fault.into());
+                0
+            }
+        };
         let mut moved = false;
         let mut lanes_seen = HashSet::new();
         let mut pool_lost = HashSet::new();
-        let mut failed = None;
         for slot in &work.slots {
             let lowest = lanes_seen.insert(slot.lane.address);
             let Some(views) = self.views(slot, &receipts) else { continue };
-            let chain = ChainView {
+            let mut chain = ChainView {
                 head,
                 mined_nonce: nonces.get(&slot.lane.address).map(|nonce| nonce.0),
                 tip,
@@ -203,6 +212,10 @@ impl<'a> Keeper<'a> {
             };
             if lowest && acting {
                 moved |= one_by_one(self.fill_hole(slot, &chain).await, &mut failed)?;
+            }
+            if !receipts.are_complete(slot) {
+                // Then a count that has gone on does not say whose transaction did it.
+                chain.mined_nonce = None;
             }
             for action in plan(slot, &views, &chain, lowest) {
                 if let (Action::Send(index), true) = (&action, acting) {
@@ -307,8 +320,10 @@ impl<'a> Keeper<'a> {
             let number = head.map_or(0, |head| head.number.saturating_sub(self.service.confirmations - 1));
             nonces.insert(address, watch::mined_nonce_at(&self.service.pool, address, number).await?);
         }
-        if !nonces.is_empty() {
-            self.service.refresh_prices().await?;
+        if !nonces.is_empty()
+            && let Err(fault) = self.service.refresh_prices().await
+        {
+            tracing::debug!(network = %self.service.network(), %fault, "prices could not be read; the old ones stay");
         }
         Ok((head, nonces))
     }
@@ -321,40 +336,8 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// By hash; a hash that could not be read is missing.
-    async fn receipts(&self, work: &OpenWork) -> Result<HashMap<B256, Option<Receipt>>, Fault> {
-        let hashes: Vec<B256> = work
-            .slots
-            .iter()
-            .flat_map(|slot| slot.attempts.iter().map(|attempt| attempt.signed.hash))
-            .collect();
-        let reads = watch::receipts(&self.service.pool, &hashes).await?;
-        let mut known = HashMap::with_capacity(hashes.len());
-        for (hash, read) in hashes.into_iter().zip(reads) {
-            match read {
-                ReceiptRead::Found(receipt) => known.insert(hash, Some(receipt)),
-                ReceiptRead::Absent => known.insert(hash, None),
-                ReceiptRead::Unread => None,
-            };
-        }
-        if self.service.pool.len() > 1 {
-            for slot in lowest_slots(work).filter(|slot| self.is_doubtful(slot)) {
-                for hash in slot.attempts.iter().map(|attempt| attempt.signed.hash) {
-                    if known.get(&hash) == Some(&None) {
-                        match watch::receipt_anywhere(&self.service.pool, hash).await {
-                            Ok(receipt) => known.insert(hash, receipt),
-                            // One endpoint did not answer: it may be the one that has it.
-                            Err(_) => known.remove(&hash),
-                        };
-                    }
-                }
-            }
-        }
-        Ok(known)
-    }
-
     /// `None`: a receipt of the slot could not be read, so nothing is known about it.
-    fn views(&self, slot: &OpenSlot, receipts: &HashMap<B256, Option<Receipt>>) -> Option<Vec<AttemptView>> {
+    fn views(&self, slot: &OpenSlot, receipts: &Receipts) -> Option<Vec<AttemptView>> {
         slot.attempts
             .iter()
             .map(|attempt| {
@@ -362,7 +345,7 @@ impl<'a> Keeper<'a> {
                 let mark = self.service.sent.get(&hash);
                 let left_to_others = attempt.created_at + OTHERS_SEND_SECONDS > unix_now();
                 Some(AttemptView {
-                    receipt: receipts.get(&hash)?.clone(),
+                    receipt: receipts.of(&hash)?.clone(),
                     sent_ago: match mark {
                         Some(mark) => Some(mark.at.elapsed()),
                         None if left_to_others => Some(Duration::ZERO),
@@ -484,8 +467,7 @@ impl<'a> Keeper<'a> {
             return Ok(true);
         }
         let attempts = self.facilitator.store.attempts(payment.id).await?;
-        let ours: Vec<B256> = attempts.iter().map(|attempt| attempt.signed.hash).collect();
-        match outcome::of_consumed_slot(self.service, &payment.terms, consumed, &ours).await? {
+        match outcome::of_consumed_slot(self.service, &payment.terms, consumed, &attempts).await? {
             Verdict::Final(event, evidence) => self.transition(payment, event, &evidence).await,
             Verdict::Unknown => Ok(false),
             Verdict::StillAlive => self.sign_again(payment, &attempts).await,

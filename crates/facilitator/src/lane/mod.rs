@@ -3,6 +3,7 @@
 pub(crate) mod keeper;
 pub(crate) mod outcome;
 pub(crate) mod plan;
+mod receipts;
 pub(crate) mod room;
 
 use alloy_primitives::{Address, Bytes, U256};

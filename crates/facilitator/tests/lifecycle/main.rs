@@ -10,6 +10,7 @@ mod support;
 mod costs;
 mod crash;
 mod crowd;
+mod evidence;
 mod fairness;
 mod foreign;
 mod grants;

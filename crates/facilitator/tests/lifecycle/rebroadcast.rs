@@ -1,6 +1,6 @@
 //! Bytes that a node took and lost, or never passed on.
 
-use crate::support::{SEND, Setup, StoreKind};
+use crate::support::{RECEIPT, SEND, Setup, StoreKind};
 use quittance_testkit::{
     Anvil,
     harness::{Fault, Rule},
@@ -47,5 +47,22 @@ on_sqlite! {
         let hash = call.await.unwrap().unwrap().success_of(&payment);
         bench.assert_one_transaction_paid(&payment, hash).await;
         assert_eq!(island.nonce(bench.signers[0], false).await.unwrap(), 0);
+    }
+
+    /// An endpoint that knows nothing and says so with errors keeps nobody from sending again what the other one has lost.
+    async fn an_endpoint_that_cannot_be_read_stops_no_rebroadcast(store) {
+        let bench = Setup::new(store).second_endpoint().no_mining().start().await;
+        let second = bench.second_proxy.as_ref().unwrap();
+        second.add(Rule::on(RECEIPT).then(Fault::error(-32005, "request rate limited")));
+        second.add(Rule::on(SEND).then(Fault::error(-32005, "request rate limited")));
+        let payment = bench.payment().await;
+        let call = bench.settling(&payment);
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        let hash = bench.sent()[0];
+        assert!(bench.anvil.drop_transaction(hash).await.unwrap());
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(call.await.unwrap().unwrap().success_of(&payment), hash);
+        bench.assert_one_transaction_paid(&payment, hash).await;
     }
 }

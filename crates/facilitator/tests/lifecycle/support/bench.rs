@@ -10,7 +10,7 @@ use quittance_testkit::{
     Anvil, DevChain, Facilitator, PaymentBuilder, SignedPayment, dev_address,
     dev_chain::Transfer,
     dev_signer,
-    harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait},
+    harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait, proxy::RuleId},
 };
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -121,6 +121,13 @@ impl Bench {
             (row["status"] == status).then_some(row)
         })
         .await
+    }
+
+    /// Waits until rules of the (first) proxy have met so many more calls, taken together.
+    pub(crate) async fn until_hits(&self, rules: &[RuleId], more: u64) {
+        let hits = || rules.iter().map(|rule| self.proxy.hits(*rule)).sum::<u64>();
+        let enough = hits() + more;
+        until("calls that meet the rules", DEADLINE, || async { (hits() >= enough).then_some(()) }).await;
     }
 
     /// Hashes of everything the server has sent, in order.

@@ -1,0 +1,38 @@
+//! What a token says.
+
+use super::Head;
+use crate::{
+    RpcFault,
+    call::{call, call_pinned},
+    pool::RpcPool,
+};
+use alloy_primitives::{Address, B256, Bytes};
+use serde_json::json;
+
+/// `DOMAIN_SEPARATOR()` of a token; `None` when the contract does not answer with one word.
+pub async fn domain_separator(pool: &RpcPool, token: Address) -> Result<Option<B256>, RpcFault> {
+    const SELECTOR: Bytes = Bytes::from_static(&[0x36, 0x44, 0xe5, 0x15]);
+    let word = |answer: Option<Bytes>| {
+        Ok(answer.filter(|answer| answer.len() == 32).map(|word| B256::from_slice(&word)))
+    };
+    call(pool, token, &SELECTOR, &json!("latest"), word).await
+}
+
+/// `authorizationState(authorizer, nonce)` of a token at a block: used or canceled.
+pub async fn authorization_state(
+    pool: &RpcPool,
+    token: Address,
+    authorizer: Address,
+    nonce: B256,
+    block: &Head,
+) -> Result<bool, RpcFault> {
+    const SELECTOR: [u8; 4] = [0xe9, 0x4a, 0x01, 0x02];
+    let data: Bytes = [&SELECTOR[..], authorizer.into_word().as_slice(), nonce.as_slice()].concat().into();
+    call_pinned(pool, token, &data, block, |answer| match answer.as_deref() {
+        Some(word) if word.len() == 32 && word[..31].iter().all(|b| *b == 0) && word[31] <= 1 => {
+            Ok(word[31] == 1)
+        }
+        _ => Err(RpcFault::Malformed { method: "eth_call", what: "authorizationState is not a bool" }),
+    })
+    .await
+}
