@@ -21,6 +21,8 @@ pub(crate) struct Facilitator {
     pub(crate) reserve_on_verify: bool,
     pub(crate) fee_per_settlement_wei_max: Option<U256>,
     pub(crate) settle_wait: Duration,
+    /// How long the newest slot of a lane is watched after it was closed.
+    pub(crate) reorg_watch: Duration,
     /// What `/verify` and `/settle` do with the payee check.
     pub(crate) payee_mode: PayeeMode,
     pub(crate) payee: Checker,
@@ -54,6 +56,7 @@ impl Facilitator {
             reserve_on_verify: settings.reserve_on_verify,
             fee_per_settlement_wei_max: settings.fee_per_settlement_wei_max,
             settle_wait: settings.settle_wait,
+            reorg_watch: settings.reorg_watch,
             payee_mode: settings.payee.mode,
             payee: Checker::new(&settings.payee)?,
             holder: HolderId(Uuid::new_v4()),

@@ -144,6 +144,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Opens a closed slot again: the chain has lost the transaction that closed it. Returns whether there was one.
     async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError>;
 
+    /// The newest slot of every lane of a network, where it is closed.
+    async fn newest_closed(&self, network: Network) -> Result<Vec<ClosedSlot>, StoreError>;
+
     /// Everything not final on a network: open slots in (lane, nonce) order with their attempts and payments, and signed or
     /// mined payments whose slots are all closed.
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError>;

@@ -6,7 +6,7 @@ use quittance_protocol::{
     settlement::{NewPayment, Status},
     units::{AuthNonce, LaneNonce, Network},
 };
-use std::fmt;
+use std::{fmt, time::Duration};
 use uuid::Uuid;
 
 /// Identity of one payment's row; UUIDv7, shown as `extra.settlementId`.
@@ -185,6 +185,17 @@ pub struct OpenSlot {
     pub payment: Option<Payment>,
     /// Oldest first; never empty.
     pub attempts: Vec<Attempt>,
+}
+
+/// The newest slot of a lane, when it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedSlot {
+    /// Signer.
+    pub lane: LaneId,
+    /// Nonce.
+    pub lane_nonce: LaneNonce,
+    /// Since it was closed, in database time.
+    pub closed_ago: Duration,
 }
 
 /// Everything not final on a network.

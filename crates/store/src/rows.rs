@@ -15,7 +15,8 @@ use crate::{
     StoreError,
     driver::Columns,
     model::{
-        Attempt, AttemptKind, LaneId, LastAnswer, NewAttempt, Payment, SettlementId, SlotId, SlotOutcome,
+        Attempt, AttemptKind, ClosedSlot, LaneId, LastAnswer, NewAttempt, Payment, SettlementId, SlotId,
+        SlotOutcome,
     },
 };
 
@@ -255,6 +256,16 @@ pub(crate) fn slot(row: &impl Columns, network: Network) -> Result<SlotRow, Stor
         lane: LaneId { network, address: t.parsed(row, "lane", parse_address)? },
         lane_nonce: LaneNonce(t.unsigned(row, "lane_nonce")?),
         payment: t.maybe_parsed(row, "payment_id", parse_id)?,
+    })
+}
+
+/// A row of `slots` with its age since it was closed. A clock that was set back makes it just closed.
+pub(crate) fn closed_slot(row: &impl Columns, network: Network) -> Result<ClosedSlot, StoreError> {
+    let t = SLOTS;
+    Ok(ClosedSlot {
+        lane: LaneId { network, address: t.parsed(row, "lane", parse_address)? },
+        lane_nonce: LaneNonce(t.unsigned(row, "lane_nonce")?),
+        closed_ago: Duration::from_millis(u64::try_from(t.int(row, "closed_ago_ms")?).unwrap_or_default()),
     })
 }
 

@@ -42,6 +42,7 @@ pub struct Statements {
     pub(crate) newest_hash: &'static str,
     pub(crate) close_slot: &'static str,
     pub(crate) reopen_slot: &'static str,
+    pub(crate) newest_closed: &'static str,
     pub(crate) open_slots: &'static str,
     pub(crate) open_attempts: &'static str,
     pub(crate) open_payments: &'static str,
@@ -124,6 +125,12 @@ macro_rules! statements {
             reopen_slot: "UPDATE slots SET outcome = NULL, closed_at_ms = NULL \
                  WHERE network = $1 AND lane = $2 AND lane_nonce = $3 AND outcome IS NOT NULL \
                  AND NOT EXISTS (SELECT 1 FROM slots o WHERE o.payment_id = slots.payment_id AND o.outcome IS NULL)",
+            newest_closed: concat!(
+                "SELECT s.lane, s.lane_nonce, ", $now, " - s.closed_at_ms AS closed_ago_ms FROM lanes l ",
+                "JOIN slots s ON s.network = l.network AND s.lane = l.address AND s.lane_nonce = ",
+                "(SELECT MAX(n.lane_nonce) FROM slots n WHERE n.network = l.network AND n.lane = l.address) ",
+                "WHERE l.network = $1 AND s.outcome IS NOT NULL ORDER BY s.lane"
+            ),
             open_slots: "SELECT id, lane, lane_nonce, payment_id FROM slots \
                  WHERE network = $1 AND outcome IS NULL ORDER BY lane, lane_nonce",
             open_attempts: concat!(
@@ -294,6 +301,7 @@ mod tests {
             newest_hash,
             close_slot,
             reopen_slot,
+            newest_closed,
             open_slots,
             open_attempts,
             open_payments,
@@ -331,6 +339,7 @@ mod tests {
             newest_hash,
             close_slot,
             reopen_slot,
+            newest_closed,
             open_slots,
             open_attempts,
             open_payments,

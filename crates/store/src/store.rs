@@ -15,8 +15,9 @@ use crate::{
     driver::{Bind, Dialect, assembled, binds},
     error::DatabaseFault,
     model::{
-        Attempt, AttemptKind, HolderId, IdempotencyKey, KeyBinding, LaneId, LastAnswer, NewAttempt, OpenSlot,
-        OpenWork, Payment, PaymentFilter, Reserve, SettlementId, SignedSlot, SlotId, SlotOutcome,
+        Attempt, AttemptKind, ClosedSlot, HolderId, IdempotencyKey, KeyBinding, LaneId, LastAnswer,
+        NewAttempt, OpenSlot, OpenWork, Payment, PaymentFilter, Reserve, SettlementId, SignedSlot, SlotId,
+        SlotOutcome,
     },
     rows::{self, Table, hex},
     sql::Statements,
@@ -403,6 +404,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         let binds =
             binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(nonce.0, "lane nonce")?];
         Ok(self.execute(D::SQL.reopen_slot, binds).await? == 1)
+    }
+
+    async fn newest_closed(&self, network: Network) -> Result<Vec<ClosedSlot>, StoreError> {
+        let rows = self.read(D::SQL.newest_closed.into_sql_str(), binds![rows::chain_id(network)?]).await?;
+        rows.iter().map(|row| rows::closed_slot(row, network)).collect()
     }
 
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError> {

@@ -57,6 +57,7 @@ struct Policy {
 #[serde(deny_unknown_fields)]
 struct Settle {
     wait_seconds: u64,
+    reorg_watch_seconds: u64,
 }
 
 /// Wei do not fit TOML's integers, so they are a string; the environment turns digits into a number.
@@ -151,6 +152,7 @@ impl File {
             gas_per_settlement_max: self.policy.gas_per_settlement_max,
             fee_per_settlement_wei_max: (!fee_max.is_zero()).then_some(fee_max),
             settle_wait,
+            reorg_watch: Duration::from_secs(self.settle.reorg_watch_seconds),
             payee,
             networks: networks::understand(self.networks)?,
         })

@@ -72,6 +72,8 @@ pub struct Settings {
     pub fee_per_settlement_wei_max: Option<U256>,
     /// `settle.wait_seconds`.
     pub settle_wait: Duration,
+    /// `settle.reorg_watch_seconds`; zero: not at all.
+    pub reorg_watch: Duration,
     /// `payee.*`.
     pub payee: PayeeSettings,
     /// `[[networks]]`, at least one.

@@ -1,7 +1,9 @@
 //! One keeper per network sees every signed transaction through: receipts, rebroadcast, replacement, holes, recovery.
 //!
 //! Recovery after a crash is the same pass as any other: rows in, actions out. While nothing is open it asks the chain
-//! nothing.
+//! nothing, apart from a few looks at what was closed lately.
+
+mod closed;
 
 use super::{
     Lane, fees_of,
@@ -18,6 +20,7 @@ use crate::{
     network::NetworkService,
 };
 use alloy_primitives::{Address, B256};
+use closed::ClosedSlots;
 use quittance_evm::{
     send::{SendOutcome, send, send_again},
     sign::call_of,
@@ -166,17 +169,27 @@ pub(crate) struct Keeper<'a> {
     service: &'a NetworkService,
     lease_taken: Option<Instant>,
     suspected_foreign: HashMap<SlotId, Instant>,
+    closed: ClosedSlots,
 }
 
 impl<'a> Keeper<'a> {
     pub(crate) fn new(facilitator: &'a Facilitator, service: &'a NetworkService) -> Self {
-        Self { facilitator, service, lease_taken: None, suspected_foreign: HashMap::new() }
+        Self {
+            facilitator,
+            service,
+            lease_taken: None,
+            suspected_foreign: HashMap::new(),
+            closed: ClosedSlots::default(),
+        }
     }
 
     /// One look at everything open, and what follows from it.
     pub(crate) async fn pass(&mut self) -> Result<Activity, Fault> {
         let work = self.facilitator.store.open_work(self.service.network()).await?;
         self.count_open(&work);
+        if self.watch_closed(&work).await? {
+            return Ok(Activity::Moved);
+        }
         if work.slots.is_empty() && work.orphans.is_empty() {
             return Ok(Activity::Idle);
         }
@@ -218,6 +231,7 @@ impl<'a> Keeper<'a> {
                 chain.mined_nonce = None;
             }
             for action in plan(slot, &views, &chain, lowest) {
+                let action = closed::instead_of(slot, action);
                 if let (Action::Send(index), true) = (&action, acting) {
                     // Taken as new although it was sent before: the node has lost its pool, and what waits behind as well.
                     let again = views.get(*index).is_some_and(|view| view.sent_ago.is_some());
@@ -391,6 +405,8 @@ impl<'a> Keeper<'a> {
 
     async fn send(&self, slot: &OpenSlot, index: usize) -> Option<SendOutcome> {
         metrics::happened(self.service, Happened::Rebroadcast);
+        // Where older bytes are sent in place of the newest, it is as if the newest had been.
+        self.service.sent.mark(slot.attempts.last()?.signed.hash);
         Some(send_attempt_again(self.service, slot.attempts.get(index)?).await)
     }
 
@@ -558,11 +574,7 @@ impl<'a> Keeper<'a> {
         if !hole || !patience {
             return Ok(false);
         }
-        // A slot of ours that a reorg has undone comes first: its bytes bring the money back as well as the nonce.
-        if self.facilitator.store.reopen_slot(&lane.id(), LaneNonce(next)).await? {
-            reached(Point::SlotReopened);
-            tracing::warn!(network = %self.service.network(), nonce = next, "the chain has lost a transaction that was final; sending it again");
-            metrics::happened(self.service, Happened::Reorg);
+        if self.reopen(&lane.id(), LaneNonce(next)).await? {
             return Ok(true);
         }
         let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();

@@ -4,6 +4,9 @@ use crate::support::{Bench, RECEIPT, SEND, Setup, StoreKind};
 use quittance_testkit::{SignedPayment, dev_signer};
 use std::time::Duration;
 
+/// The question whether the chain still has what was settled.
+const COUNT: &str = "eth_getTransactionCount";
+
 /// A payment of a deployed contract wallet.
 async fn wallet_payment(bench: &Bench) -> SignedPayment {
     let owner = dev_signer(4);
@@ -44,9 +47,22 @@ on_both_stores! {
 /// Longer than every interval at which an idle server looks at its store.
 const QUIET: Duration = Duration::from_secs(7);
 
+/// What was settled is watched for a while, with one question each time; then the server is silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_server_asks_nothing() {
-    let bench = Setup::new(StoreKind::Sqlite).start().await;
+async fn an_idle_server_asks_less_and_less_and_then_nothing() {
+    let bench = Setup::new(StoreKind::Sqlite).set("settle.reorg_watch_seconds", 8.into()).start().await;
+    let payment = bench.payment().await;
+    bench.settle(&payment).await.success_of(&payment);
+    bench.proxy.reset_records();
+    // The looks after four and eight seconds, at the store's pace.
+    bench.proxy.wait_for(COUNT, 2).await.unwrap();
+    tokio::time::sleep(QUIET).await;
+    assert_eq!(methods(&bench), [COUNT, COUNT]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_server_that_watches_nothing_asks_nothing() {
+    let bench = Setup::new(StoreKind::Sqlite).set("settle.reorg_watch_seconds", 0.into()).start().await;
     let payment = bench.payment().await;
     bench.settle(&payment).await.success_of(&payment);
     bench.proxy.reset_records();

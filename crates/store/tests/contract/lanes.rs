@@ -9,7 +9,7 @@ use quittance_store::{
     StoreError,
     model::{Attempt, AttemptKind, LaneId, NewAttempt, OpenWork, SettlementId, SlotId, SlotOutcome},
 };
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
@@ -375,6 +375,29 @@ async fn a_slot_opens_again_when_the_chain_has_lost_it(fixture: Fixture) {
     assert!(!store.reopen_slot(&lane, second.attempt.lane_nonce).await.unwrap());
 }
 
+/// What the chain may lose first: the newest slot of each lane, once nothing above it is open.
+async fn the_newest_closed_slot_of_each_lane(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (one, other, empty) = (known_lane(store).await, known_lane(store).await, known_lane(store).await);
+    let elsewhere = LaneId { network: network(1), address: one.address };
+    store.raise_lane_floor(&elsewhere, LaneNonce(0)).await.unwrap();
+    let slots = [signed(store, &one).await, signed(store, &one).await, signed(store, &other).await];
+    assert_eq!(store.newest_closed(one.network).await.unwrap(), []);
+    store.close_slot(slots[0].attempt.slot, SlotOutcome::Ours).await.unwrap();
+    assert_eq!(store.newest_closed(one.network).await.unwrap(), [], "a newer one is open");
+    store.close_slot(slots[1].attempt.slot, SlotOutcome::Ours).await.unwrap();
+    store.close_slot(slots[2].attempt.slot, SlotOutcome::Foreign).await.unwrap();
+    let closed = store.newest_closed(one.network).await.unwrap();
+    let mut expected = [(one, slots[1].attempt.lane_nonce), (other, slots[2].attempt.lane_nonce)];
+    expected.sort_unstable_by_key(|(lane, _)| lane.address.to_string().to_lowercase());
+    assert_eq!(closed.iter().map(|slot| (slot.lane, slot.lane_nonce)).collect::<Vec<_>>(), expected);
+    assert!(closed.iter().all(|slot| slot.closed_ago < Duration::from_secs(60)), "{closed:?}");
+    assert!(closed.iter().all(|slot| slot.lane != empty));
+    assert_eq!(store.newest_closed(elsewhere.network).await.unwrap(), []);
+    store.reopen_slot(&one, slots[1].attempt.lane_nonce).await.unwrap();
+    assert_eq!(store.newest_closed(one.network).await.unwrap().len(), 1);
+}
+
 /// A slow lane is closed, replaced and settled from several sides at once; nothing deadlocks and nothing is lost.
 async fn everything_at_once_on_one_payment(fixture: Fixture) {
     let stores = fixture.stores(4).await;
@@ -423,5 +446,6 @@ contract!(
     a_slot_closes_once,
     a_payment_and_its_slot_conclude_together,
     a_slot_opens_again_when_the_chain_has_lost_it,
+    the_newest_closed_slot_of_each_lane,
     everything_at_once_on_one_payment,
 );

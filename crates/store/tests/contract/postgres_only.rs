@@ -289,6 +289,7 @@ async fn methods_cost_what_they_say() {
     costs!(1, store.attempts(read.id));
     costs!(1, store.close_slot(slot.attempt.slot, SlotOutcome::Ours));
     costs!(1, store.reopen_slot(&lane, LaneNonce(1_000)));
+    costs!(1, store.newest_closed(lane.network));
     costs!(1, store.transition(read.id, slot.payment.version, Event::SettledAtDepth, &evidence));
     costs!(1, store.take_answer(read.id, who, i64::MAX, ttl));
     costs!(1, store.begin_answer(read.id, who, LastAnswer::Success, ttl, None));
