@@ -210,8 +210,11 @@ impl<'a> Keeper<'a> {
         let mut lanes_seen = HashSet::new();
         let mut pool_lost = HashSet::new();
         for slot in &work.slots {
-            let lowest = lanes_seen.insert(slot.lane.address);
-            let Some(views) = self.views(slot, &receipts) else { continue };
+            let views = self.views(slot, &receipts);
+            // One that is in a block and cannot be concluded must not keep those behind it from being sent again.
+            let is_mined = views.iter().flatten().any(|view| view.receipt.is_some());
+            let lowest = !is_mined && lanes_seen.insert(slot.lane.address);
+            let Some(views) = views else { continue };
             let mut chain = ChainView {
                 head,
                 mined_nonce: nonces.get(&slot.lane.address).map(|nonce| nonce.0),

@@ -1,6 +1,6 @@
 //! Bytes that a node took and lost, or never passed on.
 
-use crate::support::{RECEIPT, SEND, Setup, StoreKind};
+use crate::support::{RECEIPT, SEND, Setup, StoreKind, Told};
 use quittance_testkit::{
     Anvil,
     harness::{Fault, Rule},
@@ -47,6 +47,32 @@ on_sqlite! {
         let hash = call.await.unwrap().unwrap().success_of(&payment);
         bench.assert_one_transaction_paid(&payment, hash).await;
         assert_eq!(island.nonce(bench.signers[0], false).await.unwrap(), 0);
+    }
+
+    /// One has reverted, and what that means cannot be read: what stands behind it and was lost is sent again all the same.
+    async fn one_that_cannot_be_concluded_stops_no_rebroadcast(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let (first, second) = (bench.payment().await, bench.payment().await);
+        bench.proxy.add(Rule::on("eth_getLogs").then(Fault::error(-32005, "query returned too many results")));
+        bench.proxy.add(Rule::on(SEND).times(1).then(Fault::Hang));
+        let unreadable = bench.settling(&first);
+        bench.proxy.wait_for(SEND, 1).await.unwrap();
+        let theirs = bench.chain.settle_elsewhere(&first).await.unwrap().transaction;
+        bench.proxy.release();
+        bench.proxy.wait_answered(SEND, 1).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.mined().await, 1, "ours, reverted");
+        let call = bench.settling(&second);
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        let hash = bench.sent()[1];
+        assert!(bench.anvil.drop_transaction(hash).await.unwrap());
+        bench.proxy.wait_answered(SEND, 3).await.unwrap();
+        assert_eq!(bench.row(&first).await["status"], "signed");
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(call.await.unwrap().unwrap().success_of(&second), hash);
+        bench.proxy.clear();
+        assert_eq!(unreadable.await.unwrap().unwrap().told(), Told::no("invalid_exact_evm_nonce_already_used", theirs));
+        assert_eq!(bench.transfers().await.len(), 2);
     }
 
     /// An endpoint that knows nothing and says so with errors keeps nobody from sending again what the other one has lost.
