@@ -18,7 +18,7 @@ use alloy_primitives::{B256, U256};
 use quittance_evm::fees::Fees;
 use quittance_protocol::{
     code::Code,
-    payment::{fingerprint, replay_key},
+    payment::{fingerprint, replay_key, signature_digest},
     rules::VerifiedPayment,
     settlement::{Event, Evidence, Fingerprint, ReplayKey, Status},
     wire::{Refusal, Request},
@@ -96,7 +96,7 @@ pub(crate) async fn begin(
             Ok(verified) => verified,
             Err(refusal) => {
                 reached(Point::RefusalDue);
-                let begun = refuse(facilitator, &key, fingerprint, refusal).await?;
+                let begun = refuse(facilitator, request, refusal).await?;
                 reached(Point::RefusalWritten);
                 return Ok(begun.before_any_answer());
             }
@@ -154,24 +154,22 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
 /// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
 /// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
 /// token does not have, to be free for a second promise.
-fn proves_nothing_executes(code: Code) -> bool {
-    matches!(
-        code,
-        Code::NonceAlreadyUsed
-            | Code::AssetNotDeployed
-            | Code::Eip3009NotSupported
-            | Code::InsufficientBalance
-            | Code::SimulationFailed
-            | Code::TransferEventMismatch
-    )
+///
+/// What came of running the call speaks of the signature in it, and a contract wallet can accept a second one that then
+/// fails: it says nothing about the one that was promised. A token may even repeat the wallet's own words, so that a
+/// lack of money counts as such as well. Told apart by their bytes: another spelling of the same signature, or a
+/// promise of which no signature is known, keeps the promise, which costs a nonce until its window closes.
+fn proves_nothing_executes(code: Code, same_signature: bool) -> bool {
+    match code {
+        Code::NonceAlreadyUsed | Code::AssetNotDeployed | Code::Eip3009NotSupported => true,
+        Code::InsufficientBalance | Code::SimulationFailed | Code::TransferEventMismatch => same_signature,
+        _ => false,
+    }
 }
 
-async fn refuse(
-    facilitator: &Facilitator,
-    key: &ReplayKey,
-    fingerprint: Fingerprint,
-    refusal: Refusal,
-) -> Result<Begun, Fault> {
+async fn refuse(facilitator: &Facilitator, request: &Request, refusal: Refusal) -> Result<Begun, Fault> {
+    let key = &replay_key(&request.payment, &request.requirement);
+    let fingerprint = fingerprint(&request.payment, &request.requirement);
     let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
     let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
     if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
@@ -185,7 +183,8 @@ async fn refuse(
         // A twin settled it while we were reading: "nonce used" would be about our own transaction.
         return Ok(Begun::Payment(payment.id, payment.answers));
     }
-    if proves_nothing_executes(refusal.code) {
+    let same_signature = payment.terms.signature == Some(signature_digest(&request.payment));
+    if proves_nothing_executes(refusal.code, same_signature) {
         let evidence = Evidence {
             reason: Some(refusal.code),
             message: Some(refusal.message.clone()),

@@ -1,7 +1,7 @@
 //! Rule 5's pending set: what `/verify` promises, and when the promise ends.
 
 use crate::support::{Bench, DEADLINE, RawCall, Setup, StoreKind, Told, until};
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use quittance_testkit::{
     PaymentBuilder, SignedPayment,
     abi::IToken,
@@ -11,6 +11,46 @@ use quittance_testkit::{
 
 const USED: &str = "invalid_exact_evm_nonce_already_used";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
+const FAILS: &str = "invalid_exact_evm_transaction_simulation_failed";
+
+/// What the operator pays for at most, where a test needs a settlement that is too dear.
+const GAS_MAX: u64 = 250_000;
+
+/// A payment of a deployed contract wallet. It reads the first 65 bytes of a signature, so every longer one that begins
+/// like a good one is good as well.
+async fn wallet_payment(bench: &Bench, token: Address) -> SignedPayment {
+    let owner = dev_signer(4);
+    let wallet = bench.chain.deploy_wallet1271(owner.address()).await.unwrap();
+    bench.chain.mint(token, wallet, U256::from(1_000_000)).await.unwrap();
+    bench.builder().await.asset(token).wallet(wallet, owner).sign()
+}
+
+/// Another good signature of the same wallet over the same authorization.
+fn longer(payment: &SignedPayment, bytes: usize) -> SignedPayment {
+    payment.clone().with_signature([&payment.signature()[..], &vec![0xab; bytes]].concat())
+}
+
+/// The wallet accepts it, and no settlement with it is within [`GAS_MAX`].
+fn too_dear(payment: &SignedPayment) -> SignedPayment {
+    longer(payment, 8_000)
+}
+
+/// The one transaction of the signer moved the wallet's money, and nothing else has moved but what the wallet was given.
+async fn assert_the_wallet_paid_once(bench: &Bench, payment: &SignedPayment, hash: B256) {
+    let mut transfers = bench.transfers().await;
+    transfers.retain(|transfer| !transfer.from.is_zero());
+    let [transfer] = &transfers[..] else { panic!("{transfers:?}") };
+    let moved = (transfer.from, transfer.to, transfer.value, transfer.transaction);
+    assert_eq!(moved, (payment.payer(), payment.recipient(), payment.value(), hash));
+    assert_eq!((bench.mined().await, bench.known_to_the_node().await), (1, 1));
+    assert_eq!(bench.row(payment).await["status"], "settled");
+}
+
+/// Makes every transfer of a `GrowingGasToken` dearer by this much gas.
+async fn grow(bench: &Bench, token: Address, gas: u64) {
+    let call = [&keccak256("setExtraGas(uint256)")[..4], &U256::from(gas).to_be_bytes::<32>()].concat();
+    assert!(bench.chain.send(dev_address(9), Some(token), call.into()).await.unwrap().success);
+}
 
 /// Moves all the payer's money to the deployer and tells how much it was.
 async fn empty_purse(bench: &Bench, payment: &SignedPayment) -> U256 {
@@ -87,6 +127,46 @@ on_both_stores! {
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
+    /// A wallet that accepts several signatures settles with any of them what one of them was promised for.
+    async fn another_good_signature_settles_what_was_promised(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = wallet_payment(&bench, bench.chain.token).await;
+        bench.verify(&payment).await.valid();
+        let hash = bench.settle(&longer(&payment, 1)).await.success_of(&payment);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        assert_the_wallet_paid_once(&bench, &payment, hash).await;
+    }
+
+    /// If it could end the promise by a signature that fails, its nonce could be promised to a second seller.
+    async fn another_good_signature_that_fails_ends_no_promise(store) {
+        let bench = Setup::new(store).set("policy.gas_per_settlement_max", GAS_MAX.into()).start().await;
+        let payment = wallet_payment(&bench, bench.chain.token).await;
+        bench.verify(&payment).await.valid();
+        assert_eq!(bench.settle(&too_dear(&payment)).await.told(), Told::no(FAILS, ""));
+        assert_eq!(bench.row(&payment).await["status"], "reserved");
+        let second = bench.builder().await.wallet(payment.payer(), dev_signer(4)).nonce(payment.nonce());
+        assert_eq!(bench.verify(&second.amount(20_000).sign()).await.invalid(), USED);
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        assert_the_wallet_paid_once(&bench, &payment, hash).await;
+    }
+
+    /// The very signature that was promised fails: then nothing was promised that could be kept.
+    async fn the_promised_signature_that_fails_ends_the_promise(store) {
+        let bench = Setup::new(store).set("policy.gas_per_settlement_max", GAS_MAX.into()).start().await;
+        let token = bench.chain.deploy_token("GrowingGasToken").await.unwrap();
+        let payment = wallet_payment(&bench, token).await;
+        bench.verify(&payment).await.valid();
+        grow(&bench, token, 2 * GAS_MAX).await;
+        for (other, status) in [(longer(&payment, 1), "reserved"), (payment.clone(), "refused")] {
+            assert_eq!(bench.settle(&other).await.told(), Told::no(FAILS, ""));
+            assert_eq!(bench.row(&payment).await["status"], status);
+        }
+        grow(&bench, token, 0).await;
+        bench.verify(&payment).await.valid();
+        bench.settle(&payment).await.success_of(&payment);
+        assert_eq!(bench.mined().await, 1);
+    }
+
     /// Twenty verifies at once: one of them holds the promise.
     async fn twenty_verifies_of_one_payment(store) {
         let bench = Setup::new(store).start().await;
@@ -155,6 +235,23 @@ async fn an_outlived_reservation_ends_by_itself() {
     bench.settle(&forgotten).await.success_of(&forgotten);
     bench.settle(&asked_again).await.success_of(&asked_again);
     bench.assert_paid_once(&[asked_again, forgotten]).await;
+}
+
+/// A promise of an earlier version, which wrote down no signature: nobody can tell which one it was made for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promise_without_a_known_signature_is_kept() {
+    let bench = Setup::new(StoreKind::Postgres);
+    let bench = bench.set("policy.gas_per_settlement_max", GAS_MAX.into()).start().await;
+    let token = bench.chain.deploy_token("GrowingGasToken").await.unwrap();
+    let payment = wallet_payment(&bench, token).await;
+    bench.verify(&payment).await.valid();
+    bench.database().run("UPDATE payments SET signature_digest = NULL").await;
+    grow(&bench, token, 2 * GAS_MAX).await;
+    assert_eq!(bench.settle(&payment).await.told(), Told::no(FAILS, ""));
+    assert_eq!(bench.row(&payment).await["status"], "reserved");
+    grow(&bench, token, 0).await;
+    bench.settle(&payment).await.success_of(&payment);
+    assert_eq!(bench.mined().await, 1);
 }
 
 on_both_stores! {
