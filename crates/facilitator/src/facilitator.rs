@@ -50,6 +50,7 @@ impl Facilitator {
             .map(|n| Ok((n.network, Arc::new(NetworkService::new(n, &policy, &signers)?))))
             .collect::<Result<_, reqwest::Error>>()?;
         Ok(Arc::new(Self {
+            payee: Checker::new(&settings.payee, Some(store.clone()))?,
             store,
             networks,
             served: served(&settings.networks),
@@ -58,7 +59,6 @@ impl Facilitator {
             settle_wait: settings.settle_wait,
             reorg_watch: settings.reorg_watch,
             payee_mode: settings.payee.mode,
-            payee: Checker::new(&settings.payee)?,
             holder: HolderId(Uuid::new_v4()),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),

@@ -1,11 +1,12 @@
 //! `quittance delegation`: a seller lets another address be paid for its agent (ERC-8478 §3).
 
 use super::payee::read_json;
-use crate::{clock, config};
+use crate::{clock, config, names::named_on};
 use alloy_primitives::{Address, B256};
 use clap::Subcommand;
 use k256::ecdsa::SigningKey;
 use quittance_protocol::{
+    interop::InteropAddress,
     payee::{
         Carried, Delegation, Fact, Identity, Message, Named, Origin, RegistryId, Subject,
         VALIDITY_SECONDS_MAX, Verdict, WalletCode, recover,
@@ -127,7 +128,7 @@ fn sign(arguments: &Sign) -> anyhow::Result<ExitCode> {
     let mut bytes = signature.to_bytes().to_vec();
     bytes.push(27 + recovery.to_byte());
     let delegation = Delegation { message, signature: bytes.into() };
-    warn(arguments, signer, agent_wallet);
+    warn(arguments, &registry, signer, agent_wallet);
     let shown = json!({
         "erc8004": {
             "registry": registry.to_string(),
@@ -153,7 +154,7 @@ fn nonce() -> B256 {
     B256::from(nonce)
 }
 
-fn warn(arguments: &Sign, signer: Address, agent_wallet: Address) {
+fn warn(arguments: &Sign, registry: &RegistryId, signer: Address, agent_wallet: Address) {
     if arguments.days > DAYS_WITHOUT_WARNING {
         eprintln!(
             "warning: {} days is long: until then, only a new agent wallet takes this delegation back",
@@ -166,14 +167,19 @@ fn warn(arguments: &Sign, signer: Address, agent_wallet: Address) {
     if arguments.origin == "*" {
         eprintln!("warning: --origin * allows every server of the registration file, also ones added later");
     }
-    if let Err(error) =
-        quittance_protocol::interop::InteropAddress::payee(&arguments.network, &arguments.pay_to)
-    {
-        eprintln!("warning: --network and --pay-to: the pair {error}");
+    for (option, address) in [("--pay-to", &arguments.pay_to), ("--asset", &arguments.asset)] {
+        if address != "*"
+            && let Err(error) = InteropAddress::payee(&arguments.network, address)
+        {
+            eprintln!("warning: --network and {option}: the pair {error}");
+        }
     }
     if signer != agent_wallet {
+        let named = |address| named_on(registry.chain_id(), address);
         eprintln!(
-            "warning: {agent_wallet} has to be a contract that accepts signatures of {signer} (ERC-1271)"
+            "warning: {} has to be a contract that accepts signatures of {} (ERC-1271)",
+            named(agent_wallet),
+            named(signer)
         );
     }
 }

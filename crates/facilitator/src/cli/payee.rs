@@ -1,7 +1,10 @@
 //! `quittance payee`: the payee check of a 402 answer or of one payment requirement, before anything is signed.
 
 use crate::{config, payee::Checker};
-use quittance_protocol::payee::{Answer, Named};
+use quittance_protocol::{
+    interop::coherent,
+    payee::{Answer, Claim, Named},
+};
 use serde_json::Value;
 use std::{
     io::Read,
@@ -61,7 +64,7 @@ fn exit_code(answers: &[Answer]) -> ExitCode {
 
 async fn check(arguments: &Payee) -> anyhow::Result<Vec<Answer>> {
     let settings = config::load_payee(arguments.config.as_deref())?;
-    let checker = Checker::new(&settings)?;
+    let checker = Checker::new(&settings, None)?;
     let body = read_json(&arguments.file)?;
     let part = |name: &str| body.get(name).filter(|value| !value.is_null());
     let requirements: Vec<&Value> = match (part("accepts"), part("paymentRequirements")) {
@@ -92,9 +95,19 @@ async fn check(arguments: &Payee) -> anyhow::Result<Vec<Answer>> {
         let claim = checker
             .claim(requirement, payload, resource, known)
             .map_err(|refusal| anyhow::anyhow!("{}", refusal.message))?;
+        warn(&claim);
         answers.push(checker.check(&claim).await);
     }
     Ok(answers)
+}
+
+/// An address that its network cannot have. The outcome is about the agent and its word, so this stands beside it.
+fn warn(claim: &Claim) {
+    for (field, address) in [("payTo", &claim.pay_to), ("asset", &claim.asset)] {
+        if let Err(refusal) = coherent(&claim.network, field, address) {
+            eprintln!("warning: {}", refusal.message);
+        }
+    }
 }
 
 /// JSON from a file or, for `-`, from standard input.

@@ -7,8 +7,9 @@ use super::{
     places::ByName,
     registry::Registry,
 };
-use crate::{clock, config::PayeeSettings, metrics};
+use crate::{clock, config::PayeeSettings, metrics, names::log_unjudged};
 use alloy_primitives::{B256, keccak256};
+use futures::future;
 use quittance_evm::registry::Reading;
 use quittance_protocol::{
     payee::{
@@ -17,8 +18,9 @@ use quittance_protocol::{
     },
     wire::Refusal,
 };
+use quittance_store::Store;
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, future::Future, time::Duration};
+use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
 use url::Url;
 
@@ -53,7 +55,11 @@ struct ReadingKey {
 }
 
 impl Checker {
-    pub(crate) fn new(settings: &PayeeSettings) -> Result<Self, reqwest::Error> {
+    /// Remembers identities of origins in `store`, or without one for as long as it lives.
+    pub(crate) fn new(
+        settings: &PayeeSettings,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Self, reqwest::Error> {
         let registries: BTreeMap<_, _> = settings
             .registries
             .iter()
@@ -68,7 +74,7 @@ impl Checker {
             readings: Cache::new(CACHE_BYTES_MAX),
             files: Cache::new(CACHE_BYTES_MAX),
             fetching: ByName::default(),
-            origins: Origins::default(),
+            origins: Origins::new(store),
         })
     }
 
@@ -81,25 +87,43 @@ impl Checker {
         known: Named,
     ) -> Result<Claim, Refusal> {
         let context = Context { payload, requested_url, known, v1_networks: &self.v1_networks };
-        Claim::read(requirements, &context)
+        let claim = Claim::read(requirements, &context)?;
+        log_unjudged(&claim.network);
+        Ok(claim)
     }
 
     /// The outcome. Never an error: what cannot be read is an outcome as well.
     pub(crate) async fn check(&self, claim: &Claim) -> Answer {
         #[allow(clippy::disallowed_methods)] // the edge where a check's time begins
         let deadline = Instant::now() + CHECK_TIMEOUT;
-        let mut facts = match plan(claim, &self.policy) {
-            Plan::Nothing => Facts::none(),
-            Plan::Read(questions) => self.read(&questions, deadline).await,
+        let read = async {
+            match plan(claim, &self.policy) {
+                Plan::Nothing => Facts::none(),
+                Plan::Read(questions) => self.read(&questions, deadline).await,
+            }
         };
-        facts.remembered = claim.origin.as_ref().and_then(|origin| self.origins.identity_of(origin));
-        let answer = decide(claim, &facts, &self.policy, clock::now());
-        self.origins.learn(&answer);
+        let (mut facts, remembered) = future::join(read, self.remembered(claim, deadline)).await;
+        facts.remembered = remembered;
+        let now = clock::now();
+        let mut answer = decide(claim, &facts, &self.policy, now);
+        let learned = self.origins.learn(&answer, deadline).await;
+        if learned.is_some() && learned != remembered {
+            facts.remembered = learned;
+            answer = decide(claim, &facts, &self.policy, now);
+        }
         metrics::payee_checked(answer.outcome.as_str());
         if let Some((read, reason)) = answer.outcome.failed_read() {
             tracing::debug!(%read, %reason, "a payee check did not read everything");
         }
         answer
+    }
+
+    /// Only where an identity is named can it differ from an earlier one.
+    async fn remembered(&self, claim: &Claim, deadline: Instant) -> Option<Identity> {
+        match (claim.identity(), &claim.origin) {
+            ((Named::Identity(_), _), Some(origin)) => self.origins.first_identity(origin, deadline).await,
+            _ => None,
+        }
     }
 
     async fn read(&self, questions: &Questions, deadline: Instant) -> Facts {

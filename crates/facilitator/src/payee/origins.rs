@@ -1,43 +1,126 @@
 //! Which identity each origin had when it was first verified here. The named identity may be an attacker's own agent, whose
 //! file lists the victim's server (spec/payee.md §2.8): a change is not proof of that, but a payer should hear of it.
 //!
-//! In memory, and only what was verified: a restart forgets, which costs a note and no payment.
+//! Remembered in the store, by all replicas together. What was read there is believed for a minute, so that a check that
+//! has everything else at hand asks the store nothing.
 
+use super::cache::Cache;
 use quittance_protocol::payee::{Answer, Identity, Origin};
+use quittance_store::{Store, StoreError};
 use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// Origins and their identities. The first one stays: if the last one did, a changed identity would be noted once.
-#[derive(Debug, Default)]
-pub(super) struct Origins(Mutex<HashMap<Origin, Identity>>);
+#[derive(Debug)]
+pub(super) struct Origins {
+    /// `None`: what this process has seen is all there is.
+    store: Option<Arc<dyn Store>>,
+    known: Cache<Origin, Known>,
+    told_of_no_room: AtomicBool,
+}
+
+/// What the store says of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// Nothing, and it takes nothing more.
+    NoRoom,
+    First(Identity),
+}
+
+impl Known {
+    fn first(self) -> Option<Identity> {
+        match self {
+            Self::First(identity) => Some(identity),
+            Self::Nothing | Self::NoRoom => None,
+        }
+    }
+}
 
 impl Origins {
-    const ORIGINS_MAX: usize = 10_000;
+    /// Rows. Strangers choose origins, and nobody is pushed out: whoever could fill the table could otherwise have
+    /// any origin forgotten. Beyond it, new origins are checked and not remembered.
+    const ORIGINS_MAX: u32 = 100_000;
+    /// So much later an operator's deletion is noticed, and what another replica has learned.
+    const BELIEVED: Duration = Duration::from_secs(60);
+    const CACHE_BYTES_MAX: usize = 4 << 20;
 
-    pub(super) fn identity_of(&self, origin: &Origin) -> Option<Identity> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(origin).copied()
+    pub(super) fn new(store: Option<Arc<dyn Store>>) -> Self {
+        Self { store, known: Cache::new(Self::CACHE_BYTES_MAX), told_of_no_room: AtomicBool::new(false) }
     }
 
-    /// Remembers a verified answer, and says so in the log when it is not what is remembered.
-    pub(super) fn learn(&self, answer: &Answer) {
-        let (Some(origin), Some((identity, _))) = (&answer.origin, answer.identity) else { return };
-        if !answer.outcome.is_verified() {
-            return;
-        }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get(origin) {
-            Some(earlier) if *earlier != identity => tracing::warn!(
-                %origin, registry = %identity.registry, agent_id = %identity.agent_id,
-                earlier_registry = %earlier.registry, earlier_agent_id = %earlier.agent_id,
-                "an origin is verified under another identity than before",
-            ),
-            Some(_) => {}
-            None if known.len() >= Self::ORIGINS_MAX => {}
-            None => {
-                known.insert(origin.clone(), identity);
+    /// The identity an origin was first verified under. A store that fails costs a note and no check.
+    pub(super) async fn first_identity(&self, origin: &Origin, deadline: Instant) -> Option<Identity> {
+        match (self.known.get(origin, now()), &self.store) {
+            (Some(known), _) => known.first(),
+            (None, None) => None,
+            (None, Some(store)) => {
+                let first = in_time(deadline, store.first_identity(origin)).await?;
+                self.note(origin, first.map_or(Known::Nothing, Known::First));
+                first
             }
         }
     }
+
+    /// Remembers the identity of a verified answer if it is its origin's first; says so in the log if it is not. The first
+    /// one, if the store knows it: another replica may have met it since [`Self::first_identity`] was asked.
+    pub(super) async fn learn(&self, answer: &Answer, deadline: Instant) -> Option<Identity> {
+        let (Some(origin), Some((identity, _))) = (&answer.origin, answer.identity) else { return None };
+        if !answer.outcome.is_verified() {
+            return None;
+        }
+        let known = match (self.known.get(origin, now()), &self.store) {
+            (Some(known @ (Known::First(_) | Known::NoRoom)), _) => known,
+            (Some(Known::Nothing) | None, Some(store)) => {
+                let remembered = store.remember_identity(origin, &identity, Self::ORIGINS_MAX);
+                let known = in_time(deadline, remembered).await?.map_or(Known::NoRoom, Known::First);
+                self.note(origin, known);
+                known
+            }
+            (Some(Known::Nothing) | None, None) => {
+                self.note(origin, Known::First(identity));
+                Known::First(identity)
+            }
+        };
+        match known.first() {
+            Some(first) if first != identity => tracing::warn!(
+                %origin, registry = %identity.registry, agent_id = %identity.agent_id,
+                first_registry = %first.registry, first_agent_id = %first.agent_id,
+                "an origin is verified under another identity than before",
+            ),
+            Some(_) => {}
+            None if self.told_of_no_room.swap(true, Ordering::Relaxed) => {}
+            None => tracing::warn!(
+                origins = Self::ORIGINS_MAX,
+                "no room to remember the identities of more origins; see payee_origins in docs/PAYEE.md"
+            ),
+        }
+        known.first()
+    }
+
+    fn note(&self, origin: &Origin, known: Known) {
+        let believed = self.store.as_ref().map(|_| Self::BELIEVED);
+        self.known.put(origin.clone(), known, origin.host().len(), believed, now());
+    }
+}
+
+async fn in_time<T>(deadline: Instant, read: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    match tokio::time::timeout_at(deadline, read).await {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(fault)) => tracing::warn!(%fault, "the first identities of origins are not known"),
+        Err(_) => tracing::warn!("the first identities of origins were not read in time"),
+    }
+    None
+}
+
+#[allow(clippy::disallowed_methods)] // ages of cache entries, an edge
+fn now() -> Instant {
+    Instant::now()
 }

@@ -7,7 +7,11 @@ use std::{io::Write, path::Path, process::Stdio};
 use tokio::process::Command;
 
 /// Exit code and standard output.
-async fn quittance(dir: &Path, arguments: &[&str], input: Option<&Value>) -> (Option<i32>, Value, String) {
+pub(crate) async fn quittance(
+    dir: &Path,
+    arguments: &[&str],
+    input: Option<&Value>,
+) -> (Option<i32>, Value, String) {
     let mut command = Command::new(BINARY);
     command.current_dir(dir).args(arguments).env("SELLER_KEY", dev_key(crate::agents::SELLER));
     if let Some(input) = input {

@@ -11,5 +11,7 @@ mod commands;
 mod faults;
 mod forbidden;
 mod nodes;
+mod origins;
 mod outcomes;
+mod pairs;
 mod payments;
