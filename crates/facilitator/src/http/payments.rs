@@ -11,6 +11,7 @@ use crate::{
     fault::Fault,
     fault_point::{Point, reached},
     idempotency::{self, Binding},
+    names::log_unjudged,
     payee::PaymentCheck,
     settle::{self, Begun, Outcome},
     verify::{self, service_of},
@@ -267,6 +268,9 @@ async fn duplicate(
 }
 
 fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo) -> Response<Body> {
+    if refusal.code == Code::InvalidNetwork {
+        log_unjudged(&echo.network);
+    }
     shape::answer(StatusCode::OK, Some(refusal.code), endpoint.refusal(refusal, echo))
 }
 

@@ -119,3 +119,26 @@ async fn some_addresses_are_nobody() {
     }
     bench.nothing_reserved().await;
 }
+
+/// A requirement of one kind of chain under the name of another: the answer names the pair, and repeats nothing of it.
+#[tokio::test]
+async fn an_address_of_another_kind_of_chain_is_refused_with_its_pair() {
+    let bench = Offline::start().await;
+    let solana = "MJKqp326RZCHnAAbew9MDdui3iCKWco7fsK9sVuZTX2";
+    for version in VERSIONS {
+        for (pointer, field) in [(PAY_TO, "payTo"), (ASSET, "asset")] {
+            for address in [solana, "0.0.1234", "GBRPYHIL2CI3FNQ4BXLFMNDLFJUNPU2HY3ZMFSHONUCEOASW7QC7OX2H"] {
+                let payment = payment(version).with_value(pointer, json!(address));
+                let case = format!("{version:?} {field} {address}");
+                bench.refused(payment.body(), "invalid_payment_requirements", &case).await;
+                for (path, message) in [("/verify", "invalidMessage"), ("/settle", "errorMessage")] {
+                    let answer = bench.client.post(path, payment.body(), &[]).await.unwrap();
+                    let message = answer.json[message].as_str().unwrap();
+                    let pair = format!("paymentRequirements.network and paymentRequirements.{field} ");
+                    assert!(message.starts_with(&pair) && !message.contains(address), "{case}: {message}");
+                }
+            }
+        }
+    }
+    bench.nothing_reserved().await;
+}

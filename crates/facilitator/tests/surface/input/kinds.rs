@@ -126,3 +126,25 @@ async fn an_empty_v1_name_serves_no_version_1() {
     let kinds = bench.client.get("/supported").await.unwrap().json["kinds"].clone();
     assert_eq!(kinds, json!([{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"}]));
 }
+
+/// On a network that is not served, that is the answer. A pair that cannot be is named beside it, and addresses that nobody
+/// here can judge leave a line in the log and no complaint.
+#[tokio::test]
+async fn addresses_on_a_network_that_is_not_served() {
+    let bench = Offline::start().await;
+    let solana = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+    let unjudged = || bench.server.log_text().matches("cannot be judged here").count();
+    for (network, pair, logged) in
+        [(solana, true, false), ("eip155:8453", false, false), ("hedera:mainnet", false, true)]
+    {
+        let before = unjudged();
+        let body = with(V2, "network", network, network);
+        bench.refused(&body, "invalid_network", network).await;
+        let answer = bench.client.post("/verify", &body, &[]).await.unwrap();
+        let message = answer.json["invalidMessage"].as_str().unwrap();
+        assert_eq!(message.ends_with("fit together with paymentRequirements.payTo"), pair, "{message}");
+        assert_eq!(unjudged() > before, logged, "{network}");
+    }
+    assert!(bench.server.log_text().contains("hedera") && !bench.server.log_text().contains("mainnet"));
+    bench.nothing_reserved().await;
+}
