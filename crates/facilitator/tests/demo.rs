@@ -145,6 +145,14 @@ fn assert_story(stdout: &str) {
         });
         assert!(told, "no line {title:?} with {rest:?} where it belongs in:\n{stdout}");
     }
+    // Every address stands there with its chain and a checksum over both (ERC-7828).
+    let addresses = stdout.split("0x").skip(1).filter_map(|rest| {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        (digits == 40).then(|| &rest[digits..])
+    });
+    assert!(
+        addresses.clone().count() >= 9 && addresses.clone().all(|rest| rest.starts_with("@eip155:84532#"))
+    );
     for line in stdout.lines() {
         assert!(line.chars().count() <= 100, "longer than 100 columns: {line}");
     }

@@ -5,6 +5,7 @@ use super::{
     stage::Stage,
     witness::Observed,
 };
+use crate::names::named_on;
 use alloy_primitives::{Address, B256, U256};
 use anyhow::ensure;
 use quittance_protocol::code::Code;
@@ -238,7 +239,7 @@ impl Books {
         for (who, address, before) in self.accounts {
             accounts.push(Account {
                 who: who.to_owned(),
-                address,
+                name: named_on(U256::from(chain.chain_id()), address),
                 before,
                 after: chain.balance_of(chain.token, address).await?,
                 transfers: transfers.iter().filter(|t| t.from == address || t.to == address).count(),

@@ -1,6 +1,6 @@
 //! What the reader sees, and whether it is what was to be seen.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::U256;
 use std::{
     fmt::Display,
     io::{self, Write},
@@ -50,7 +50,8 @@ impl Step {
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) who: String,
-    pub(super) address: Address,
+    /// Its address, for people.
+    pub(super) name: String,
     pub(super) before: U256,
     pub(super) after: U256,
     /// `Transfer` logs that name it.
@@ -110,19 +111,20 @@ impl<W: Write> Report<W> {
         let title = "What moved on chain";
         writeln!(
             self.out,
-            "\n{title:38}{:13}{:>10}{:>11}{:>12}{:>11}",
-            "", "before", "after", "moved USDC", "Transfers"
+            "\n{title:51}{:>10}{:>11}{:>12}{:>11}",
+            "before", "after", "moved USDC", "Transfers"
         )?;
         for account in accounts {
             writeln!(
                 self.out,
-                "  {:36}{:13}{:>10}{:>11}{:>12}{:>11}",
+                "  {:49}{:>10}{:>11}{:>12}{:>11}\n{:6}{}",
                 account.who,
-                short(account.address),
                 usdc(account.before),
                 usdc(account.after),
                 change(account.before, account.after),
                 account.transfers,
+                "",
+                account.name,
             )?;
         }
         writeln!(self.out)
@@ -158,12 +160,6 @@ fn change(before: U256, after: U256) -> String {
         std::cmp::Ordering::Equal => usdc(U256::ZERO),
         std::cmp::Ordering::Greater => format!("-{}", usdc(before - after)),
     }
-}
-
-/// Beginning and end of an address.
-fn short(address: Address) -> String {
-    let text = address.to_checksum(None);
-    format!("{}…{}", &text[..6], &text[38..])
 }
 
 #[cfg(test)]

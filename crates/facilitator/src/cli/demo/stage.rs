@@ -2,9 +2,10 @@
 
 use crate::{
     config,
+    names::named_on,
     server::{Server, StartError},
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use anyhow::{Context as _, ensure};
 use quittance_testkit::{
     Anvil, DevChain, Facilitator,
@@ -76,7 +77,7 @@ impl Stage {
         let (url, id) = (self.anvil.url(), self.chain.chain_id());
         [
             ("chain", format!("Anvil at {url}, with chain id {id} as Base Sepolia has")),
-            ("token", format!("{}, a stand-in for USDC with EIP-3009", self.chain.token)),
+            ("token", format!("{} (EIP-3009, as USDC)", named_on(U256::from(id), self.chain.token))),
             ("facilitator", format!("{} in this process, with SQLite and one signer", self.url())),
         ]
     }
