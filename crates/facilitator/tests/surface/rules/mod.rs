@@ -5,6 +5,7 @@ pub(crate) mod cast;
 mod factories;
 mod five;
 mod signatures;
+mod starved;
 mod time;
 mod tokens;
 mod undeployed;

@@ -1,7 +1,7 @@
 //! A server on a chain of its own, with a proxy between them.
 
 use super::{BINARY, Endpoint, config, network, shape};
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use quittance_testkit::{
     Anvil, AnvilBuilder, DevChain, Facilitator, PaymentBuilder, SignedPayment, X402Version,
     client::Answer,
@@ -37,26 +37,27 @@ impl Online {
         change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
         wait: Wait,
     ) -> Self {
-        Self::start_listing(builder, change, wait, true).await
+        Self::start_listing(builder, change, wait, |chain| Some(chain.wallet_factory)).await
     }
 
     pub(crate) async fn start_without_factories() -> Self {
-        Self::start_listing(Anvil::builder(), |config| config, Wait::Ready, false).await
+        Self::start_listing(Anvil::builder(), |config| config, Wait::Ready, |_| None).await
     }
 
-    async fn start_listing(
+    /// With this factory on the allow-list.
+    pub(crate) async fn start_listing(
         builder: AnvilBuilder,
         change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
         wait: Wait,
-        factory: bool,
+        factory: impl FnOnce(&DevChain) -> Option<Address>,
     ) -> Self {
         let anvil = builder.spawn().await.unwrap();
         let chain = DevChain::deploy(&anvil).await.unwrap();
         chain.mint(chain.token, dev_address(PAYER), U256::from(FORTUNE)).await.unwrap();
         let proxy = RpcProxy::start(anvil.url()).await.unwrap();
         let mut network = network(proxy.url());
-        if factory {
-            network = network.wallet_factory(chain.wallet_factory);
+        if let Some(factory) = factory(&chain) {
+            network = network.wallet_factory(factory);
         }
         let server = QuittanceProcess::start_until(BINARY, change(config(network)), wait).await.unwrap();
         let client = server.client().unwrap();

@@ -150,6 +150,7 @@ impl Item {
     async fn meet(&mut self, fault: Fault, shared: &Shared, released: u64) -> Result<Option<Outcome>> {
         match fault {
             Fault::Rewrite(_) => self.rewrites.push(fault),
+            Fault::RewriteParams(change) => self.request["params"] = change(self.request["params"].take()),
             Fault::ForwardThen(after) => self.afterwards = Some(*after),
             other => return self.stand_in(other, shared, released).await,
         }
@@ -182,7 +183,7 @@ impl Item {
                     .with_context(|| format!("nothing to swallow in {}", self.call.method))?;
                 self.answer_with(json!(keccak256(raw)));
             }
-            Fault::Rewrite(_) | Fault::ForwardThen(_) => {
+            Fault::Rewrite(_) | Fault::RewriteParams(_) | Fault::ForwardThen(_) => {
                 return Err(anyhow!("{fault:?} cannot stand in for an answer"));
             }
         }

@@ -18,6 +18,8 @@ pub enum Fault {
     Hang,
     /// Goes on to the node; its result is changed on the way back. Errors pass unchanged.
     Rewrite(Rewrite),
+    /// Goes on to the node with other parameters; it is recorded as it came.
+    RewriteParams(Rewrite),
     /// An HTTP error with this status and a short text; a WebSocket is closed. The node sees nothing. Meets the whole
     /// request.
     HttpStatus(u16),
@@ -63,10 +65,15 @@ impl Fault {
         Self::Rewrite(Arc::new(change))
     }
 
+    /// Changes parameters on the way to the node.
+    pub fn rewrite_params(change: impl Fn(Value) -> Value + Send + Sync + 'static) -> Self {
+        Self::RewriteParams(Arc::new(change))
+    }
+
     /// Whether no later rule can matter to the call.
     fn answers(&self) -> bool {
         match self {
-            Self::Delay(_) | Self::Hang | Self::Rewrite(_) => false,
+            Self::Delay(_) | Self::Hang | Self::Rewrite(_) | Self::RewriteParams(_) => false,
             Self::ForwardThen(after) => after.answers(),
             _ => true,
         }
@@ -79,6 +86,7 @@ impl fmt::Debug for Fault {
             Self::Delay(time) => write!(f, "Delay({time:?})"),
             Self::Hang => f.write_str("Hang"),
             Self::Rewrite(_) => f.write_str("Rewrite(…)"),
+            Self::RewriteParams(_) => f.write_str("RewriteParams(…)"),
             Self::HttpStatus(status) => write!(f, "HttpStatus({status})"),
             Self::Body(body) => write!(f, "Body({body:?})"),
             Self::Drop => f.write_str("Drop"),
