@@ -18,6 +18,7 @@ mod decide;
 mod delegation;
 mod facts;
 mod identity;
+mod ipfs;
 mod json;
 mod origin;
 mod plan;
@@ -34,12 +35,13 @@ pub use facts::{
     Block, Fact, Facts, FileSource, Registered, RegistrationFile, UnreadReason, WalletCode, address_answer,
 };
 pub use identity::{Identity, Named, RegistryId, Source};
+pub use ipfs::{BLOCK_BYTES_MAX, Cid, IpfsError, IpfsFile};
 pub use json::FileError;
 pub use origin::{Origin, Scheme};
 pub use plan::{Plan, Questions, SignatureQuestion, plan};
 pub use registration::{DeclaredPayee, Registration, Service};
 pub use signer::recover;
-pub use token_uri::{Cid, InlineForm, TokenUri, TokenUriError};
+pub use token_uri::{InlineForm, TokenUri, TokenUriError};
 
 /// Longest tokenURI and longest registration file, in bytes; both are strangers' to choose (spec/payee.md §1.5).
 pub const FILE_BYTES_MAX: usize = 262_144;

@@ -37,3 +37,8 @@ fn registration() {
 fn interop() {
     replay("interop", checks::interop::check);
 }
+
+#[test]
+fn ipfs() {
+    replay("ipfs", checks::ipfs::check);
+}

@@ -4,8 +4,10 @@
 
 mod answer;
 mod claim;
+mod dag;
 mod delegation_rules;
 mod delegation_vectors;
+mod ipfs;
 mod origin_vectors;
 mod outcome_vectors;
 mod properties;

@@ -1,6 +1,7 @@
 //! `ipfs:` URIs.
 
-use super::{Cid, TokenUri, TokenUriError};
+use super::{TokenUri, TokenUriError};
+use crate::payee::Cid;
 use percent_encoding::percent_decode;
 
 /// Behind `ipfs:`: `//CID[/path]`, or `//ipfs/CID[/path]` as some write it. Not for a URL parser, which would fold the

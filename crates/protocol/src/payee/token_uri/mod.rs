@@ -3,15 +3,12 @@
 //! `data:` is taken apart by hand: a URL parser would cut the file off at the `#` that every registration file has in its
 //! `type`. What has to be fetched is only classified; which addresses may be fetched from is for whoever fetches.
 
-mod cid;
 mod data;
 mod ipfs;
 
-use super::{FILE_BYTES_MAX, FileError, Origin, json};
+use super::{Cid, FILE_BYTES_MAX, FileError, Origin, json};
 use serde_json::{Map, Value};
 use url::Url;
-
-pub use cid::Cid;
 
 words! {
     /// How a file stands in its URI.

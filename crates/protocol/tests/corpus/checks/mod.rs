@@ -3,6 +3,7 @@
 
 pub mod erc6492;
 pub mod interop;
+pub mod ipfs;
 pub mod registration;
 pub mod wire;
 
@@ -10,6 +11,11 @@ pub mod wire;
 #[path = "../../protocol/support/sig.rs"]
 #[allow(dead_code, reason = "only the reader and the writer are used here")]
 mod sig;
+
+/// The writer of blocks that the other tests use.
+#[path = "../../payee/dag.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod dag;
 
 /// Bytes that are text of `0x` and hex digits, as corpus files are where bytes alone would be unreadable.
 fn from_hex(bytes: &[u8]) -> Option<Vec<u8>> {
