@@ -24,7 +24,7 @@ enum Way {
     Calls,
 }
 
-/// Which way the nodes of one registry's chain understood. It is believed for [`Ways::KEPT`]: long enough that a chain that
+/// Which way the nodes of one registry's chain understood. It is believed for five minutes: long enough that a chain that
 /// runs no creation code is not asked to for every agent, and short enough that one failure changes nothing for good.
 #[derive(Debug, Default)]
 pub struct Ways(Mutex<Option<(Way, Instant)>>);

@@ -12,9 +12,16 @@ use url::Url;
 pub(super) struct Payee {
     mode: String,
     registry_allow_private_hosts: bool,
-    ipfs_gateway: String,
+    ipfs_gateway: OneOrMore,
     #[serde(default)]
     registries: Vec<Registry>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a URL or a list of URLs")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
 }
 
 #[derive(Deserialize)]
@@ -44,8 +51,8 @@ pub struct PayeeSettings {
     pub mode: PayeeMode,
     /// Registration files on private addresses, over http and on any port; for tests.
     pub allow_private_hosts: bool,
-    /// For `ipfs://` files.
-    pub ipfs_gateway: Option<Url>,
+    /// For `ipfs://` files, the first asked first.
+    pub ipfs_gateways: Vec<Url>,
     /// The registries that are believed.
     pub registries: Vec<RegistrySettings>,
     /// x402 v1 names of networks, as CAIP-2.
@@ -95,7 +102,7 @@ impl Payee {
         Ok(PayeeSettings {
             mode,
             allow_private_hosts: self.registry_allow_private_hosts,
-            ipfs_gateway: gateway(&self.ipfs_gateway)?,
+            ipfs_gateways: gateways(self.ipfs_gateway)?,
             registries,
             v1_networks: networks::v1_names(networks),
         })
@@ -159,26 +166,35 @@ fn block(key: &str, text: &str) -> Result<At, ConfigError> {
     }
 }
 
-fn gateway(text: &str) -> Result<Option<Url>, ConfigError> {
-    if text.is_empty() {
-        return Ok(None);
+fn gateways(written: OneOrMore) -> Result<Vec<Url>, ConfigError> {
+    const GATEWAYS_MAX: usize = 3;
+    const KEY: &str = "payee.ipfs_gateway";
+    let texts = match written {
+        OneOrMore::One(text) if text.is_empty() => return Ok(Vec::new()),
+        OneOrMore::One(text) => vec![text],
+        OneOrMore::More(texts) => texts,
+    };
+    if texts.is_empty() || texts.len() > GATEWAYS_MAX {
+        let reason = format!("a list names one to {GATEWAYS_MAX} gateways; \"\" stands for none");
+        return Err(ConfigError::value(KEY, reason));
     }
-    match Url::parse(text) {
-        Ok(url)
-            if matches!(url.scheme(), "http" | "https")
-                && url.has_host()
-                && url.username().is_empty()
-                && url.password().is_none()
-                && url.query().is_none()
-                && url.fragment().is_none() =>
-        {
-            Ok(Some(url))
-        }
-        _ => Err(ConfigError::value(
-            "payee.ipfs_gateway",
-            "must be an http or https URL without credentials, query and fragment, below which /ipfs/CID is",
-        )),
-    }
+    let urls: Option<Vec<_>> = texts.iter().map(|text| gateway(text)).collect();
+    urls.ok_or_else(|| {
+        let reason =
+            "must be an http or https URL without credentials, query and fragment, below which /ipfs/CID is";
+        ConfigError::value(KEY, reason)
+    })
+}
+
+fn gateway(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
 }
 
 #[cfg(test)]
@@ -238,6 +254,26 @@ mod tests {
             "0x8004A169FB4a3325136EB29fA0ceB6D2e539a432",
         ] {
             assert!(refused(&format!("[[payee.registries]]\nid = \"{id}\"\n")).contains("registries[0].id"));
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_a_string_and_up_to_three_are_a_list() {
+        let gateways = |written: &str| {
+            let payee = settings(&format!("payee.ipfs_gateway = {written}")).unwrap().payee;
+            payee.ipfs_gateways.iter().map(|url| url.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(gateways("\"\""), Vec::<String>::new());
+        assert_eq!(gateways("\"https://ipfs.example\""), ["https://ipfs.example/"]);
+        let three = "[\"http://127.0.0.1:8080\", \"https://b.example/gw\", \"https://c.example\"]";
+        assert_eq!(gateways(three), ["http://127.0.0.1:8080/", "https://b.example/gw", "https://c.example/"]);
+        for refused_list in [
+            "[]",
+            "[\"\"]",
+            "[\"https://a.example\", \"\"]",
+            &format!("[{}]", ["\"https://a.example\""; 4].join(",")),
+        ] {
+            assert!(refused(&format!("payee.ipfs_gateway = {refused_list}")).contains("payee.ipfs_gateway"));
         }
     }
 

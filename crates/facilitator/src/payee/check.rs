@@ -70,7 +70,7 @@ impl Checker {
             registries,
             v1_networks: settings.v1_networks.clone(),
             private_hosts: settings.allow_private_hosts,
-            fetcher: Fetcher::new(Rules::new(settings.allow_private_hosts), settings.ipfs_gateway.clone())?,
+            fetcher: Fetcher::new(Rules::new(settings.allow_private_hosts), &settings.ipfs_gateways)?,
             readings: Cache::new(CACHE_BYTES_MAX),
             files: Cache::new(CACHE_BYTES_MAX),
             fetching: ByName::default(),

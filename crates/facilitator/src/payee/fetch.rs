@@ -2,16 +2,16 @@
 //! only this machine reaches, and must not cost more than its cap of bytes, seconds and places.
 
 use super::{
-    ipfs::{self, Proof},
+    ipfs::Gateway,
     places::Places,
     public::is_public,
     resolve::{Lookup, NotPublic, System, Vetted},
 };
 use flate2::read::MultiGzDecoder;
-use quittance_protocol::payee::{Cid, FILE_BYTES_MAX, FileSource};
+use quittance_protocol::payee::{FILE_BYTES_MAX, FileSource, IpfsError};
 use reqwest::{
     Client, Response, StatusCode,
-    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
+    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, LOCATION},
     redirect::Policy,
 };
 use std::{
@@ -29,7 +29,6 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const REDIRECTS_MAX: usize = 3;
 /// Longest time a file from a web server is kept.
 const KEEP_MAX: Duration = Duration::from_secs(60);
-const BLOCK_TYPE: &str = "application/vnd.ipld.raw";
 const USER_AGENT: &str = concat!("quittance/", env!("CARGO_PKG_VERSION"), " (ERC-8478 payee check)");
 
 /// What may be fetched.
@@ -75,16 +74,18 @@ pub(super) enum FetchError {
     Location,
     #[error("the host answered with status {0}, not 200")]
     Status(u16),
-    #[error("the file is larger than 256 KiB")]
-    TooLarge,
+    #[error("the answer is larger than {0} KiB")]
+    TooLarge(usize),
     #[error("the file has a Content-Encoding that is not supported")]
     Encoding,
     #[error("the answer ended early")]
     Broken,
     #[error("ipfs files need a gateway, and payee.ipfs_gateway is not set")]
     NoGateway,
-    #[error("the gateway's bytes are not those of the content identifier")]
-    NotTheBlock,
+    #[error("the gateway gives no blocks")]
+    NoBlocks,
+    #[error(transparent)]
+    Ipfs(#[from] IpfsError),
 }
 
 /// A file.
@@ -101,98 +102,54 @@ pub(super) struct Fetched {
 pub(super) struct Fetcher {
     rules: Rules,
     strangers: Client,
-    /// The operator's gateway may be on a private address; it has a client of its own.
-    gateway: Option<(Url, Client)>,
+    /// The operator's, the first asked first.
+    pub(super) gateways: Vec<Gateway>,
     places: Places,
 }
 
 impl Fetcher {
-    pub(super) fn new(rules: Rules, gateway: Option<Url>) -> Result<Self, reqwest::Error> {
-        Self::with_lookup(rules, gateway, Arc::new(System::new()))
+    pub(super) fn new(rules: Rules, gateways: &[Url]) -> Result<Self, reqwest::Error> {
+        Self::with_lookup(rules, gateways, Arc::new(System::new()))
     }
 
     pub(super) fn with_lookup(
         rules: Rules,
-        gateway: Option<Url>,
+        gateways: &[Url],
         lookup: Arc<dyn Lookup>,
     ) -> Result<Self, reqwest::Error> {
-        let strangers = client().dns_resolver(Arc::new(Vetted { lookup, may: rules.may })).build()?;
-        let gateway = gateway.map(|url| Ok::<_, reqwest::Error>((url, client().build()?))).transpose()?;
-        Ok(Self { rules, strangers, gateway, places: Places::new() })
+        // No connection is used twice: each one is to an address that was looked at.
+        let strangers = client()
+            .pool_max_idle_per_host(0)
+            .dns_resolver(Arc::new(Vetted { lookup, may: rules.may }))
+            .build()?;
+        let gateways = gateways.iter().map(|url| Ok(Gateway { url: url.clone(), client: client().build()? }));
+        Ok(Self { rules, strangers, gateways: gateways.collect::<Result<_, _>>()?, places: Places::new() })
     }
 
     /// A file from a web server.
     pub(super) async fn https(&self, url: Url, deadline: Instant) -> Result<Fetched, FetchError> {
-        let response = self.get(Start::Stranger(url), None, deadline).await?;
+        let response = self.get(url, None, &JSON, within(deadline)).await?;
         let keep = keep(&response.headers);
         Ok(Fetched { bytes: response.bytes, source: FileSource::Https, keep: Some(keep) })
     }
 
-    /// A file on IPFS, proven where it can be.
-    pub(super) async fn ipfs(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Fetched, FetchError> {
-        let proof = ipfs::proof_of(cid, path);
-        if proof == Proof::Block {
-            let answer = self.get(self.at_gateway(cid, path, true)?, Some(BLOCK_TYPE), deadline).await;
-            // A gateway that gives no blocks can still give the file.
-            if let Ok(answer) = answer
-                && answer.headers.get(CONTENT_TYPE).is_some_and(|is| is.as_bytes() == BLOCK_TYPE.as_bytes())
-            {
-                if !ipfs::is_block(cid, &answer.bytes) {
-                    return Err(FetchError::NotTheBlock);
-                }
-                if let Some(bytes) = ipfs::file_of(&answer.bytes) {
-                    return Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None });
-                }
-            }
-        }
-        let bytes = self.get(self.at_gateway(cid, path, false)?, None, deadline).await?.bytes;
-        match proof {
-            Proof::File if ipfs::is_block(cid, &bytes) => {
-                Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None })
-            }
-            Proof::File => Err(FetchError::NotTheBlock),
-            Proof::Block | Proof::None => {
-                Ok(Fetched { bytes, source: FileSource::IpfsGateway, keep: Some(KEEP_MAX) })
-            }
-        }
-    }
-
-    fn at_gateway(&self, cid: &Cid, path: &str, block: bool) -> Result<Start, FetchError> {
-        let (gateway, _) = self.gateway.as_ref().ok_or(FetchError::NoGateway)?;
-        let mut url = gateway.clone();
-        url.path_segments_mut()
-            .map_err(|()| FetchError::NoGateway)?
-            .pop_if_empty()
-            .extend(["ipfs", cid.as_str()])
-            .extend(path.split('/').filter(|segment| !segment.is_empty()));
-        if block {
-            url.set_query(Some("format=raw"));
-        }
-        Ok(Start::Gateway(url))
-    }
-
     /// One answer with status 200, over redirects that are each looked at like the first URL.
-    async fn get(
+    pub(super) async fn get(
         &self,
-        start: Start,
-        accept: Option<&'static str>,
+        mut url: Url,
+        gateway: Option<&Gateway>,
+        wanted: &Wanted,
         deadline: Instant,
     ) -> Result<Answer, FetchError> {
-        let (mut url, from_gateway) = match start {
-            Start::Stranger(url) => (url, false),
-            Start::Gateway(url) => (url, true),
-        };
-        #[allow(clippy::disallowed_methods)] // the edge where a fetch's time begins
-        let deadline = deadline.min(Instant::now() + FETCH_TIMEOUT);
         for _ in 0..=REDIRECTS_MAX {
-            let client = self.client_for(&url, from_gateway)?;
+            let client = self.client_for(&url, gateway)?;
             let host = url.host_str().unwrap_or_default();
             let _place = tokio::time::timeout_at(deadline, self.places.take(host))
                 .await
                 .ok()
                 .flatten()
                 .ok_or(FetchError::Busy)?;
-            let once = tokio::time::timeout_at(deadline, once(client, &url, accept));
+            let once = tokio::time::timeout_at(deadline, once(client, &url, wanted));
             match once.await.map_err(|_| FetchError::Timeout)?? {
                 Once::Answer(answer) => return Ok(answer),
                 Once::Redirect(to) => url = url.join(&to).map_err(|_| FetchError::Location)?,
@@ -201,13 +158,12 @@ impl Fetcher {
         Err(FetchError::Redirects)
     }
 
-    /// The gateway's own client only for what began at the gateway: a stranger's redirect must not lead there.
-    fn client_for(&self, url: &Url, from_gateway: bool) -> Result<&Client, FetchError> {
-        if let Some((gateway, client)) = &self.gateway
-            && from_gateway
-            && gateway.origin() == url.origin()
+    /// A gateway's own client only for what began there: a stranger's redirect must not lead to it.
+    fn client_for<'a>(&'a self, url: &Url, gateway: Option<&'a Gateway>) -> Result<&'a Client, FetchError> {
+        if let Some(gateway) = gateway
+            && gateway.url.origin() == url.origin()
         {
-            return Ok(client);
+            return Ok(&gateway.client);
         }
         match url.scheme() {
             "https" => {}
@@ -234,27 +190,35 @@ impl Fetcher {
     }
 }
 
-/// No proxy, cookie, referrer or credential, and no connection is used twice: each one is to an address that was looked at.
+/// No proxy, cookie, referrer or credential.
 fn client() -> reqwest::ClientBuilder {
     Client::builder()
         .no_proxy()
         .redirect(Policy::none())
         .referer(false)
-        .pool_max_idle_per_host(0)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(FETCH_TIMEOUT)
         .user_agent(USER_AGENT)
 }
 
-/// Who chose the first URL.
-enum Start {
-    Stranger(Url),
-    Gateway(Url),
+/// When a fetch that begins now has to be over.
+pub(super) fn within(deadline: Instant) -> Instant {
+    #[allow(clippy::disallowed_methods)] // the edge where a fetch's time begins
+    let now = Instant::now();
+    deadline.min(now + FETCH_TIMEOUT)
 }
 
-struct Answer {
-    headers: reqwest::header::HeaderMap,
-    bytes: Vec<u8>,
+/// What is asked for.
+pub(super) struct Wanted {
+    pub(super) media_type: &'static str,
+    pub(super) bytes_max: usize,
+}
+
+pub(super) const JSON: Wanted = Wanted { media_type: "application/json", bytes_max: FILE_BYTES_MAX };
+
+pub(super) struct Answer {
+    pub(super) headers: reqwest::header::HeaderMap,
+    pub(super) bytes: Vec<u8>,
 }
 
 enum Once {
@@ -262,16 +226,14 @@ enum Once {
     Redirect(String),
 }
 
-async fn once(client: &Client, url: &Url, accept: Option<&'static str>) -> Result<Once, FetchError> {
-    let request = client
-        .get(url.clone())
-        .header(ACCEPT, accept.unwrap_or("application/json"))
-        .header(ACCEPT_ENCODING, "gzip, identity");
+async fn once(client: &Client, url: &Url, wanted: &Wanted) -> Result<Once, FetchError> {
+    let request =
+        client.get(url.clone()).header(ACCEPT, wanted.media_type).header(ACCEPT_ENCODING, "gzip, identity");
     let response = request.send().await.map_err(|error| classify(&error))?;
     match response.status() {
         StatusCode::OK => {
             let headers = response.headers().clone();
-            Ok(Once::Answer(Answer { headers, bytes: body(response).await? }))
+            Ok(Once::Answer(Answer { headers, bytes: body(response, wanted.bytes_max).await? }))
         }
         StatusCode::MOVED_PERMANENTLY
         | StatusCode::FOUND
@@ -300,8 +262,9 @@ fn classify(error: &reqwest::Error) -> FetchError {
     }
 }
 
-/// At most [`FILE_BYTES_MAX`] bytes, on the wire and out of their compression.
-async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
+/// At most so many bytes, on the wire and out of their compression.
+async fn body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+    let too_large = || FetchError::TooLarge(bytes_max / 1024);
     let gzip = match response.headers().get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
         None | Some(b"" | b"identity") => false,
         Some(b"gzip" | b"x-gzip") => true,
@@ -309,8 +272,8 @@ async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
     };
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| classify(&error))? {
-        if bytes.len().saturating_add(chunk.len()) > FILE_BYTES_MAX {
-            return Err(FetchError::TooLarge);
+        if bytes.len().saturating_add(chunk.len()) > bytes_max {
+            return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -318,17 +281,17 @@ async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
         return Ok(bytes);
     }
     // One byte more than allowed is enough to know.
-    let limit = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let mut file = Vec::new();
     MultiGzDecoder::new(bytes.as_slice())
         .take(limit)
         .read_to_end(&mut file)
         .map_err(|_| FetchError::Encoding)?;
-    if file.len() > FILE_BYTES_MAX { Err(FetchError::TooLarge) } else { Ok(file) }
+    if file.len() > bytes_max { Err(too_large()) } else { Ok(file) }
 }
 
 /// A minute at most, less if the server says so, and not at all if it says that.
-fn keep(headers: &reqwest::header::HeaderMap) -> Duration {
+pub(super) fn keep(headers: &reqwest::header::HeaderMap) -> Duration {
     let directives = headers
         .get_all(CACHE_CONTROL)
         .iter()

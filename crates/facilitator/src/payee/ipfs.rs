@@ -1,135 +1,135 @@
-//! Whether bytes are those a content identifier names. Checked for files of one block hashed with SHA-256, which is nearly
-//! every registration file; for the rest the gateway has to be believed, and the answer says so (spec/payee.md §2.7).
+//! Files on IPFS, over the operator's gateways. They are asked for blocks that prove themselves (spec/payee.md §2.7); only where
+//! none of them gives blocks, or there is something in them that cannot be checked, a gateway is believed, and the answer says
+//! so.
 
-use quittance_protocol::payee::Cid;
-use sha2::{Digest, Sha256};
+use super::fetch::{Answer, FetchError, Fetched, Fetcher, JSON, Wanted, keep, within};
+use quittance_protocol::payee::{BLOCK_BYTES_MAX, Cid, FileSource, IpfsError, IpfsFile};
+use reqwest::{Client, header::CONTENT_TYPE};
+use tokio::time::Instant;
+use url::Url;
 
-/// What has to be asked of a gateway to be able to check its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// The file is the block.
-    File,
-    /// The file is in the block.
-    Block,
-    /// None.
+const BLOCK: Wanted = Wanted { media_type: "application/vnd.ipld.raw", bytes_max: BLOCK_BYTES_MAX };
+
+/// Below whose URL `/ipfs/CID` is. It may be on a private address, so it has a client of its own.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) url: Url,
+    pub(super) client: Client,
+}
+
+impl Gateway {
+    fn at(&self, cid: &Cid, path: &str) -> Result<Url, FetchError> {
+        let mut url = self.url.clone();
+        url.path_segments_mut()
+            .map_err(|()| FetchError::NoGateway)?
+            .pop_if_empty()
+            .extend(["ipfs", cid.as_str()])
+            .extend(path.split('/').filter(|name| !name.is_empty()));
+        Ok(url)
+    }
+}
+
+/// How far the blocks lead.
+enum Proof {
+    File(Vec<u8>),
+    /// Nothing was proven, and nothing was found false.
     None,
 }
 
-/// What can be proven of `cid/path`: below a root the way leads through other blocks.
-pub(super) fn proof_of(cid: &Cid, path: &str) -> Proof {
-    match (path, cid.hash_code(), cid.codec()) {
-        ("", Cid::SHA2_256, Cid::RAW) => Proof::File,
-        ("", Cid::SHA2_256, Cid::DAG_PB) => Proof::Block,
-        _ => Proof::None,
-    }
-}
-
-/// Whether this is the block.
-pub(super) fn is_block(cid: &Cid, bytes: &[u8]) -> bool {
-    cid.hash_code() == Cid::SHA2_256 && Sha256::digest(bytes)[..] == *cid.digest()
-}
-
-/// The file in a UnixFS block that has no further blocks.
-pub(super) fn file_of(block: &[u8]) -> Option<Vec<u8>> {
-    const NODE_DATA: u64 = 1;
-    const NODE_LINKS: u64 = 2;
-    const UNIXFS_TYPE: u64 = 1;
-    const UNIXFS_DATA: u64 = 2;
-    const RAW_OR_FILE: [u64; 2] = [0, 2];
-    let node = fields(block)?;
-    if node.iter().any(|(number, _)| *number == NODE_LINKS) {
-        return None;
-    }
-    let unixfs = fields(bytes_of(&node, NODE_DATA)?)?;
-    let kind = unixfs.iter().find_map(|(number, field)| match field {
-        Field::Number(kind) if *number == UNIXFS_TYPE => Some(*kind),
-        _ => None,
-    })?;
-    let data = bytes_of(&unixfs, UNIXFS_DATA).unwrap_or_default();
-    RAW_OR_FILE.contains(&kind).then(|| data.to_vec())
-}
-
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-fn bytes_of<'a>(fields: &[(u64, Field<'a>)], wanted: u64) -> Option<&'a [u8]> {
-    fields.iter().find_map(|(number, field)| match field {
-        Field::Bytes(bytes) if *number == wanted => Some(*bytes),
-        _ => None,
-    })
-}
-
-/// The fields of a protobuf message of varints and byte strings, which is all UnixFS uses for files.
-fn fields(mut message: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
-    let mut fields = Vec::new();
-    while !message.is_empty() {
-        let (tag, rest) = varint(message)?;
-        let (number, kind) = (tag >> 3, tag & 7);
-        message = match kind {
-            0 => {
-                let (value, rest) = varint(rest)?;
-                fields.push((number, Field::Number(value)));
-                rest
-            }
-            2 => {
-                let (length, rest) = varint(rest)?;
-                let (bytes, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-                fields.push((number, Field::Bytes(bytes)));
-                rest
-            }
-            _ => return None,
-        };
-    }
-    Some(fields)
-}
-
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    const BYTES_MAX: usize = 9;
-    let end = bytes.iter().take(BYTES_MAX).position(|byte| byte & 0x80 == 0)?;
-    let (digits, rest) = bytes.split_at_checked(end + 1)?;
-    Some((digits.iter().rev().fold(0, |number, byte| (number << 7) | u64::from(byte & 0x7f)), rest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `ipfs add` of "hello world\n", as in every tutorial.
-    const HELLO: &str = "QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o";
-    const BLOCK: &[u8] = b"\x0a\x12\x08\x02\x12\x0chello world\n\x18\x0c";
-
-    #[test]
-    fn a_block_is_known_by_its_hash_and_holds_its_file() {
-        let cid = Cid::parse(HELLO).unwrap();
-        assert_eq!(proof_of(&cid, ""), Proof::Block);
-        assert_eq!(proof_of(&cid, "agent.json"), Proof::None);
-        assert!(is_block(&cid, BLOCK));
-        assert!(!is_block(&cid, b"hello world\n"));
-        assert_eq!(file_of(BLOCK).as_deref(), Some(&b"hello world\n"[..]));
-    }
-
-    #[test]
-    fn a_raw_block_is_the_file() {
-        let cid = Cid::parse("bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e").unwrap();
-        assert_eq!(proof_of(&cid, ""), Proof::File);
-        assert!(is_block(&cid, b"hello world"));
-        assert!(!is_block(&cid, b"hello world\n"));
-    }
-
-    #[test]
-    fn what_is_no_whole_file_is_none() {
-        // A directory, a node with links, and what is no message at all.
-        for block in [
-            &b"\x0a\x02\x08\x01"[..],
-            b"\x12\x00\x0a\x04\x08\x02\x12\x00",
-            b"",
-            b"\xff",
-            b"\x0a\x05\x08",
-            b"{}",
-        ] {
-            assert_eq!(file_of(block), None);
+impl Fetcher {
+    /// A file on IPFS.
+    pub(super) async fn ipfs(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Fetched, FetchError> {
+        let deadline = within(deadline);
+        match self.proven(cid, path, deadline).await? {
+            Proof::File(bytes) => Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None }),
+            Proof::None => self.believed(cid, path, deadline).await,
         }
     }
+
+    /// Block by block, each from the first gateway that has it.
+    async fn proven(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Proof, FetchError> {
+        let mut file = match IpfsFile::new(cid, path) {
+            Err(IpfsError::Unprovable) => return Ok(Proof::None),
+            file => file?,
+        };
+        let mut gateways: Vec<&Gateway> = self.gateways.iter().collect();
+        let mut is_root = true;
+        while let Some(cid) = file.wanted().cloned() {
+            match self.block(&mut file, &cid, &mut gateways, deadline).await {
+                Ok(()) => is_root = false,
+                Err(FetchError::Ipfs(IpfsError::Unprovable)) => return Ok(Proof::None),
+                Err(FetchError::Ipfs(error)) => return Err(error.into()),
+                // Who gives the first block gives blocks.
+                Err(_) if is_root => return Ok(Proof::None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(file.into_bytes().map_or(Proof::None, Proof::File))
+    }
+
+    /// One block, from the first gateway that has it, which is asked first for the next one. A gateway that gives another block
+    /// is passed over; if nobody has the right one, it was not for want of an answer.
+    async fn block(
+        &self,
+        file: &mut IpfsFile,
+        cid: &Cid,
+        gateways: &mut [&Gateway],
+        deadline: Instant,
+    ) -> Result<(), FetchError> {
+        let (mut failed, mut another) = (FetchError::NoGateway, false);
+        for index in 0..gateways.len() {
+            let left = gateways.get(index..).unwrap_or_default();
+            let Some(gateway) = left.first() else { break };
+            let mut url = gateway.at(cid, "")?;
+            url.set_query(Some("format=raw"));
+            match self.get(url, Some(gateway), &BLOCK, share(deadline, left.len())).await {
+                Ok(answer) => match file.give(&answer.bytes) {
+                    Err(IpfsError::NotTheBlock) if is_block(&answer) => another = true,
+                    Err(IpfsError::NotTheBlock) => failed = FetchError::NoBlocks,
+                    given => {
+                        gateways.swap(0, index);
+                        return Ok(given?);
+                    }
+                },
+                Err(error) => failed = error,
+            }
+        }
+        Err(if another { IpfsError::NotTheBlock.into() } else { failed })
+    }
+
+    /// The file as the first gateway gives it that has it.
+    async fn believed(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Fetched, FetchError> {
+        // Such a file is a block by itself, so it can be checked all the same.
+        let is_block = path.is_empty() && cid.codec() == Cid::RAW && cid.is_provable();
+        let mut failed = FetchError::NoGateway;
+        for (index, gateway) in self.gateways.iter().enumerate() {
+            let deadline = share(deadline, self.gateways.len().saturating_sub(index));
+            match self.get(gateway.at(cid, path)?, Some(gateway), &JSON, deadline).await {
+                Ok(Answer { bytes, .. }) if is_block && cid.names(&bytes) => {
+                    return Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None });
+                }
+                Ok(_) if is_block => failed = IpfsError::NotTheBlock.into(),
+                Ok(Answer { bytes, headers }) => {
+                    let keep = Some(keep(&headers));
+                    return Ok(Fetched { bytes, source: FileSource::IpfsGateway, keep });
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+}
+
+/// Whether a gateway says that it gives a block. Many give the file instead, and say so.
+fn is_block(answer: &Answer) -> bool {
+    let media_type = answer.headers.get(CONTENT_TYPE).map_or(&[][..], |media_type| media_type.as_bytes());
+    media_type.starts_with(BLOCK.media_type.as_bytes())
+}
+
+/// An equal share of the time for each gateway that is left, so that a silent one does not use up the others'.
+fn share(deadline: Instant, left: usize) -> Instant {
+    #[allow(clippy::disallowed_methods)] // time left, an edge
+    let now = Instant::now();
+    let left = u32::try_from(left).unwrap_or(u32::MAX).max(1);
+    now + deadline.saturating_duration_since(now) / left
 }

@@ -4,12 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod agents;
+#[path = "../../../protocol/tests/payee/dag.rs"]
+#[allow(dead_code, unreachable_pub, reason = "written for the tests of the protocol")]
+mod dag;
 mod files;
 mod stage;
 
 mod commands;
 mod faults;
 mod forbidden;
+mod ipfs;
 mod nodes;
 mod origins;
 mod outcomes;

@@ -112,15 +112,6 @@ async fn contract_wallets() {
 async fn files_from_everywhere() {
     let stage = Stage::start("report").await;
     let file = file_of(&[RESOURCE]).to_string();
-    let hello_block = "QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o";
-    let raw = cid(0x55, file.as_bytes());
-    let block = unixfs(file.as_bytes());
-    let in_block = cid(0x70, &block);
-    stage.files.put(&format!("/ipfs/{raw}"), Page::Bytes(file.clone().into_bytes()));
-    stage.files.put(&format!("/ipfs/{in_block}?format=raw"), Page::Bytes(block));
-    stage.files.put(&format!("/ipfs/{hello_block}/agent.json"), Page::Bytes(file.clone().into_bytes()));
-    let forged = cid(0x55, b"what the agent published");
-    stage.files.put(&format!("/ipfs/{forged}"), Page::Bytes(file.clone().into_bytes()));
     let long = format!("{file}{}", " ".repeat(20_000));
 
     for (uri, expected) in [
@@ -130,10 +121,6 @@ async fn files_from_everywhere() {
         (file.clone(), Ok("inline")),
         (stage.files.put("/gzip", Page::Encoded("gzip", gzip(file.as_bytes()))), Ok("https")),
         (stage.files.put("/moved", Page::Redirect("/moved/again".into())), Err("nothing there")),
-        (format!("ipfs://{raw}"), Ok("ipfs")),
-        (format!("ipfs://{in_block}"), Ok("ipfs")),
-        (format!("ipfs://{hello_block}/agent.json"), Ok("ipfs-gateway")),
-        (format!("ipfs://{forged}"), Err("a lying gateway")),
         (String::new(), Err("no URI")),
         ("undefined/agents/1".into(), Err("no URI")),
     ] {
@@ -192,34 +179,4 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
-}
-
-/// Version 1 in base32, hashed with SHA-256.
-fn cid(codec: u8, block: &[u8]) -> String {
-    use sha2::Digest;
-    const SYMBOLS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = vec![1, codec, 0x12, 32];
-    bytes.extend_from_slice(&sha2::Sha256::digest(block));
-    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
-    let symbol = |five: &[u8]| {
-        let value = (0..5).fold(0, |value, bit| value << 1 | five.get(bit).copied().unwrap_or_default());
-        char::from(SYMBOLS[usize::from(value)])
-    };
-    format!("b{}", bits.chunks(5).map(symbol).collect::<String>())
-}
-
-/// A file in one dag-pb block.
-fn unixfs(file: &[u8]) -> Vec<u8> {
-    let varint = |number: usize| {
-        let mut bytes = Vec::new();
-        let mut rest = number;
-        while rest > 0x7f {
-            bytes.push(u8::try_from(rest & 0x7f).unwrap() | 0x80);
-            rest >>= 7;
-        }
-        bytes.push(u8::try_from(rest).unwrap());
-        bytes
-    };
-    let data = [&[0x08, 2, 0x12][..], &varint(file.len()), file, &[0x18], &varint(file.len())].concat();
-    [&[0x0a][..], &varint(data.len()), &data].concat()
 }

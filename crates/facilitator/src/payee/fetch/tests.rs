@@ -2,6 +2,7 @@
 
 use super::*;
 use futures::future::BoxFuture;
+use quittance_protocol::payee::Cid;
 use std::{
     collections::VecDeque,
     io,
@@ -84,9 +85,9 @@ fn moved(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
 }
 
-fn fetcher(script: &Arc<Script>, gateway: Option<Url>) -> Fetcher {
+fn fetcher(script: &Arc<Script>, gateways: &[Url]) -> Fetcher {
     let rules = Rules { any_scheme_and_port: true, may: |address| address == WORLD };
-    Fetcher::with_lookup(rules, gateway, script.clone()).unwrap()
+    Fetcher::with_lookup(rules, gateways, script.clone()).unwrap()
 }
 
 async fn fetch(fetcher: &Fetcher, url: &str) -> Result<Fetched, FetchError> {
@@ -104,7 +105,7 @@ async fn what_was_looked_at_is_what_is_connected_to() {
     let world = host(WORLD, 0, &[ok()], Duration::ZERO).await;
     // A second lookup would lead inside; there is none.
     let script = Script::new(&[&[WORLD], &[INSIDE]]);
-    let file = fetch(&fetcher(&script, None), &format!("http://rebinding.example:{}/", world.port)).await;
+    let file = fetch(&fetcher(&script, &[]), &format!("http://rebinding.example:{}/", world.port)).await;
     assert_eq!(file.unwrap().bytes, b"{}");
     assert_eq!((script.lookups.load(Ordering::SeqCst), world.connections.load(Ordering::SeqCst)), (1, 1));
 }
@@ -116,7 +117,7 @@ async fn a_redirect_is_looked_at_anew() {
     let world = host(WORLD, inside.port, &[moved("/again"), ok()], Duration::ZERO).await;
     let url = format!("http://rebinding.example:{}/", world.port);
     let script = Script::new(&[&[WORLD], &[INSIDE]]);
-    let refused = fetch(&fetcher(&script, None), &url).await;
+    let refused = fetch(&fetcher(&script, &[]), &url).await;
     assert!(matches!(refused, Err(FetchError::NotPublic)), "{refused:?}");
     assert_eq!(inside.connections.load(Ordering::SeqCst), 0);
 
@@ -124,7 +125,7 @@ async fn a_redirect_is_looked_at_anew() {
     let to = [moved(&format!("http://127.0.0.1:{}/", inside.port))];
     let world = host(WORLD, 0, &to, Duration::ZERO).await;
     let script = Script::new(&[&[WORLD]]);
-    let refused = fetch(&fetcher(&script, None), &format!("http://world.example:{}/", world.port)).await;
+    let refused = fetch(&fetcher(&script, &[]), &format!("http://world.example:{}/", world.port)).await;
     assert!(matches!(refused, Err(FetchError::NotPublic)), "{refused:?}");
     assert_eq!(inside.connections.load(Ordering::SeqCst), 0);
 }
@@ -134,7 +135,7 @@ async fn one_private_address_refuses_the_host() {
     let world = host(WORLD, 0, &[ok()], Duration::ZERO).await;
     for answer in [&[WORLD, INSIDE][..], &[INSIDE, WORLD], &[INSIDE]] {
         let script = Script::new(&[answer]);
-        let refused = fetch(&fetcher(&script, None), &format!("http://mixed.example:{}/", world.port)).await;
+        let refused = fetch(&fetcher(&script, &[]), &format!("http://mixed.example:{}/", world.port)).await;
         assert!(matches!(refused, Err(FetchError::NotPublic)), "{refused:?}");
     }
     assert_eq!(world.connections.load(Ordering::SeqCst), 0);
@@ -145,7 +146,7 @@ async fn a_stranger_does_not_lead_to_the_gateway() {
     let gateway = host(INSIDE, 0, &[ok()], Duration::ZERO).await;
     let url: Url = format!("http://127.0.0.1:{}/", gateway.port).parse().unwrap();
     let world = host(WORLD, 0, &[moved(url.join("admin").unwrap().as_str())], Duration::ZERO).await;
-    let fetcher = fetcher(&Script::new(&[&[WORLD]]), Some(url));
+    let fetcher = fetcher(&Script::new(&[&[WORLD]]), &[url]);
     let refused = fetch(&fetcher, &format!("http://world.example:{}/", world.port)).await;
     assert!(matches!(refused, Err(FetchError::NotPublic)), "{refused:?}");
     assert_eq!(gateway.connections.load(Ordering::SeqCst), 0);
@@ -156,10 +157,46 @@ async fn a_stranger_does_not_lead_to_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_gateway_leads_strangers_ways_only() {
+    let inside = host(INSIDE, 0, &[ok()], Duration::ZERO).await;
+    let to = [moved(&format!("http://127.0.0.1:{}/", inside.port))];
+    let gateway = host(INSIDE, 0, &to, Duration::ZERO).await;
+    let fetcher =
+        fetcher(&Script::new(&[]), &[format!("http://127.0.0.1:{}/", gateway.port).parse().unwrap()]);
+    let cid = Cid::parse("QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o").unwrap();
+    let refused = fetcher.ipfs(&cid, "agent.json", deadline()).await;
+    assert!(matches!(refused, Err(FetchError::NotPublic)), "{refused:?}");
+    assert_eq!(inside.connections.load(Ordering::SeqCst), 0);
+}
+
+/// What its hash proves can be kept for ever, and what a gateway is believed for only as long as any other file.
+#[tokio::test]
+async fn only_what_is_proven_is_kept_for_ever() {
+    let answer = |headers: &str, body: &str| {
+        format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let raw = "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e"; // "hello world"
+    let dag = "QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o";
+    for (cid, headers, source, keep) in [
+        (raw, "", FileSource::Ipfs, None),
+        (raw, "Cache-Control: no-store\r\n", FileSource::Ipfs, None),
+        (dag, "", FileSource::IpfsGateway, Some(60)),
+        (dag, "Cache-Control: public, max-age=29030400, immutable\r\n", FileSource::IpfsGateway, Some(60)),
+        (dag, "Cache-Control: no-store\r\n", FileSource::IpfsGateway, Some(0)),
+    ] {
+        let gateway = host(INSIDE, 0, &[answer(headers, "hello world")], Duration::ZERO).await;
+        let url = format!("http://127.0.0.1:{}/", gateway.port).parse().unwrap();
+        let fetcher = fetcher(&Script::new(&[]), &[url]);
+        let file = fetcher.ipfs(&Cid::parse(cid).unwrap(), "", deadline()).await.unwrap();
+        assert_eq!((file.source, file.keep.map(|keep| keep.as_secs())), (source, keep), "{headers}");
+    }
+}
+
+#[tokio::test]
 async fn two_at_a_time_to_one_host() {
     let world = host(WORLD, 0, &[ok()], Duration::from_millis(100)).await;
     let script = Script::new(&[[WORLD].as_slice(); 6]);
-    let fetcher = fetcher(&script, None);
+    let fetcher = fetcher(&script, &[]);
     let url = format!("http://world.example:{}/", world.port);
     let files = futures::future::join_all((0..6).map(|_| fetch(&fetcher, &url))).await;
     assert!(files.iter().all(Result::is_ok), "{files:?}");
