@@ -78,7 +78,10 @@ pub async fn receipts(pool: &RpcPool, hashes: &[B256]) -> Result<Vec<ReceiptRead
                     chunk.iter_mut().zip(reads).for_each(|(asked, read)| asked.read = read);
                     fault = RpcFault::Malformed { method: METHOD, what: "errors instead of receipts" };
                 }
-                Err(error) => fault = error,
+                Err(error) => {
+                    fault = error;
+                    break;
+                }
             }
         }
     }
@@ -97,20 +100,22 @@ pub async fn receipts_anywhere(pool: &RpcPool, hashes: &[B256]) -> Vec<ReceiptRe
     for index in pool.in_order() {
         let mut open: Vec<&mut Asked> =
             asked.iter_mut().filter(|asked| asked.read == ReceiptRead::Unread).collect();
+        let mut failed = false;
         for chunk in open.chunks_mut(BATCH_MAX) {
-            match ask(pool, index, chunk).await {
-                Ok(reads) => {
-                    for (asked, read) in chunk.iter_mut().zip(reads) {
-                        match read {
-                            ReceiptRead::Found(_) => asked.read = read,
-                            ReceiptRead::Absent => asked.absent |= pool.keeps_up(index),
-                            ReceiptRead::Unread => asked.in_doubt = true,
-                        }
-                    }
+            let Ok(reads) = ask(pool, index, chunk).await else {
+                failed = true;
+                break;
+            };
+            for (asked, read) in chunk.iter_mut().zip(reads) {
+                match read {
+                    ReceiptRead::Found(_) => asked.read = read,
+                    ReceiptRead::Absent => asked.absent |= pool.keeps_up(index),
+                    ReceiptRead::Unread => asked.in_doubt = true,
                 }
-                Err(_) if pool.is_out_of_order(index) => {}
-                Err(_) => chunk.iter_mut().for_each(|asked| asked.in_doubt = true),
             }
+        }
+        if failed && !pool.is_out_of_order(index) {
+            open.iter_mut().for_each(|asked| asked.in_doubt = true);
         }
     }
     let conclude = |asked: Asked| match asked.read {

@@ -103,16 +103,15 @@ impl Chain {
         Ok(Some(Self { head, deep }))
     }
 
-    /// Whether a receipt is on this chain, at depth.
-    async fn holds(&self, service: &NetworkService, receipt: &Receipt) -> Result<bool, Fault> {
-        if receipt.block_number > self.deep.number {
+    /// Whether this is one chain, and has a receipt at depth, if there is one that counts.
+    async fn holds(&self, service: &NetworkService, receipt: Option<&Receipt>) -> Result<bool, Fault> {
+        let block = receipt.map(|receipt| (receipt.block_number, receipt.block_hash));
+        if block.is_some_and(|(number, _)| number > self.deep.number) {
             return Ok(false);
         }
-        let mut blocks = vec![
-            (receipt.block_number, Some(receipt.block_hash)),
-            (self.deep.number, Some(self.deep.hash)),
-            (self.head.number, Some(self.head.hash)),
-        ];
+        let own = [self.deep, self.head].map(|block| (block.number, block.hash));
+        let blocks = block.into_iter().chain(own);
+        let mut blocks: Vec<_> = blocks.map(|(number, hash)| (number, Some(hash))).collect();
         blocks.dedup();
         Ok(watch::on_one_chain(&service.pool, &blocks).await?)
     }
@@ -172,16 +171,11 @@ async fn nothing_can_execute(
     consumed: Consumed<'_>,
     attempts: &[Attempt],
 ) -> Result<bool, Fault> {
-    let on_chain = match consumed {
-        Consumed::Reverted(receipt) | Consumed::Canceled(receipt) => chain.holds(service, receipt).await?,
-        Consumed::Foreign => {
-            let mut blocks =
-                vec![(chain.deep.number, Some(chain.deep.hash)), (chain.head.number, Some(chain.head.hash))];
-            blocks.dedup();
-            watch::on_one_chain(&service.pool, &blocks).await?
-        }
+    let by_us = match consumed {
+        Consumed::Reverted(receipt) | Consumed::Canceled(receipt) => Some(receipt),
+        Consumed::Foreign => None,
     };
-    if !on_chain {
+    if !chain.holds(service, by_us).await? {
         return Ok(false);
     }
     let mut highest: BTreeMap<Address, LaneNonce> = BTreeMap::new();
@@ -230,7 +224,7 @@ async fn of_trace(
     let [ReceiptRead::Found(receipt)] = &watch::receipts_anywhere(&service.pool, &[hash]).await[..] else {
         return Ok(Verdict::Unknown);
     };
-    if !chain.holds(service, receipt).await? {
+    if !chain.holds(service, Some(receipt)).await? {
         return Ok(Verdict::Unknown);
     }
     Ok(of_traced(terms, receipt, is_ours))

@@ -2,12 +2,9 @@
 
 use crate::{fault::Fault, network::NetworkService};
 use alloy_primitives::{Address, B256};
-use quittance_evm::{
-    RpcFault,
-    watch::{self, Head, Receipt, ReceiptRead},
-};
+use quittance_evm::watch::{self, Head, Receipt, ReceiptRead};
 use quittance_store::model::{OpenSlot, OpenWork};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 /// Receipts of one pass.
 #[derive(Debug, Default)]
@@ -80,39 +77,32 @@ async fn drop_orphaned(
     contested: &HashSet<B256>,
 ) {
     let below = service.confirmations - 1;
-    let mut blocks: HashMap<(u64, B256), Result<bool, RpcFault>> = HashMap::new();
-    let mut orphaned = Vec::new();
+    let mut on_chain: HashMap<(u64, B256), Option<bool>> = HashMap::new();
+    let (mut gone, mut unread) = (Vec::new(), Vec::new());
     for (hash, receipt) in &receipts.known {
         let Some(receipt) = receipt else { continue };
-        let (number, block_hash) = (receipt.block_number, receipt.block_hash);
-        let deep = number.saturating_add(below);
+        let block = (receipt.block_number, receipt.block_hash);
+        let deep = receipt.block_number.saturating_add(below);
         let at_depth = head.is_some_and(|head| head.number >= deep);
         if !contested.contains(hash) && (below == 0 || !at_depth) {
             continue;
         }
-        let mut chain = vec![(number, Some(block_hash))];
-        if at_depth && deep > number {
-            chain.push((deep, None));
+        if let Entry::Vacant(entry) = on_chain.entry(block) {
+            let mut blocks = vec![(receipt.block_number, Some(receipt.block_hash))];
+            blocks.extend((at_depth && below > 0).then_some((deep, None)));
+            entry.insert(watch::on_one_chain(&service.pool, &blocks).await.ok());
         }
-        let on_chain = match blocks.get(&(number, block_hash)) {
-            Some(known) => known.clone(),
-            None => {
-                let asked = watch::on_one_chain(&service.pool, &chain).await;
-                blocks.insert((number, block_hash), asked.clone());
-                asked
-            }
-        };
-        match on_chain {
-            Ok(true) => {}
-            Ok(false) => orphaned.push((*hash, true)),
-            Err(_) => orphaned.push((*hash, false)),
+        match on_chain.get(&block).copied().flatten() {
+            Some(true) => {}
+            Some(false) => gone.push(*hash),
+            None => unread.push(*hash),
         }
     }
-    for (hash, is_known) in orphaned {
+    for hash in gone {
+        receipts.known.insert(hash, None);
+        receipts.in_doubt.insert(hash);
+    }
+    for hash in unread {
         receipts.known.remove(&hash);
-        if is_known {
-            receipts.known.insert(hash, None);
-            receipts.in_doubt.insert(hash);
-        }
     }
 }
