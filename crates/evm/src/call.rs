@@ -80,7 +80,7 @@ fn answer(reply: Reply<Bytes>) -> Result<Option<Bytes>, RpcFault> {
     }
 }
 
-fn is_revert(code: i64, text: &str) -> bool {
+pub(crate) fn is_revert(code: i64, text: &str) -> bool {
     /// geth and its kin.
     const REVERTED: i64 = 3;
     /// OpenEthereum's, which others took over with its words.

@@ -16,6 +16,7 @@ pub use ways::{Ways, read};
 
 use crate::{
     RpcFault,
+    call::METHOD,
     pool::RpcPool,
     watch::{self, Head},
 };
@@ -48,7 +49,6 @@ sol! {
     }
 }
 
-const METHOD: &str = "eth_call";
 /// Blocks to stay behind where a node knows no safe block: one block can be replaced by an honest node, three seldom are.
 const BEHIND_WITHOUT_SAFE: u64 = 3;
 

@@ -4,11 +4,12 @@
 use super::{METHOD, RegistryRead};
 use crate::{
     RpcFault,
+    call::is_revert,
     pool::{Reply, RpcPool},
+    watch::head_at_endpoint,
 };
 use alloy::rpc::json_rpc::RpcRecv;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,7 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     /// Those worth asking, the best first.
     pub(super) fn all(pool: &'a RpcPool) -> Vec<Self> {
-        let endpoints = pool.in_order().into_iter().filter(|endpoint| pool.keeps_up(*endpoint));
-        endpoints.map(|endpoint| Self { pool, endpoint }).collect()
+        pool.that_keep_up().into_iter().map(|endpoint| Self { pool, endpoint }).collect()
     }
 
     async fn ask<T: RpcRecv>(&self, method: &'static str, params: &Value) -> Result<Reply<T>, RpcFault> {
@@ -44,23 +44,18 @@ impl<'a> Node<'a> {
         data: Vec<u8>,
         gas: Option<u64>,
     ) -> Result<RegistryRead, RpcFault> {
-        /// geth and its kin.
-        const REVERTED: i64 = 3;
         let mut transaction = json!({ "to": to, "data": Bytes::from(data) });
         if let (Some(gas), Some(transaction)) = (gas, transaction.as_object_mut()) {
             transaction.insert("gas".into(), json!(U64::from(gas)));
         }
         let (success, data) = match self.ask(METHOD, &json!([transaction, at])).await? {
             Reply::Result(answer) => (true, answer),
-            Reply::Error { code, text } => {
-                let text = text.to_ascii_lowercase().replace(' ', "");
-                let is_answer =
-                    code == REVERTED || text.contains("revert") || gas.is_some() && text.contains("outofgas");
-                if !is_answer {
-                    return Err(RpcFault::ErrorResponse { method: METHOD, code });
-                }
+            Reply::Error { code, text }
+                if is_revert(code, &text) || gas.is_some() && is_out_of_gas(&text) =>
+            {
                 (false, Bytes::new())
             }
+            Reply::Error { code, .. } => return Err(RpcFault::ErrorResponse { method: METHOD, code }),
         };
         Ok(RegistryRead { asked: true, success, size: U256::from(data.len()), data })
     }
@@ -69,13 +64,9 @@ impl<'a> Node<'a> {
         self.get("eth_getCode", &json!([account, at])).await
     }
 
-    pub(super) async fn hash_of(&self, number: u64) -> Result<B256, RpcFault> {
-        #[derive(Debug, Deserialize)]
-        struct Header {
-            hash: B256,
-        }
-        let header: Header = self.get("eth_getBlockByNumber", &json!([U64::from(number), false])).await?;
-        Ok(header.hash)
+    /// `None`: it has no block of that number.
+    pub(super) async fn hash_of(&self, number: u64) -> Result<Option<B256>, RpcFault> {
+        Ok(head_at_endpoint(self.pool, self.endpoint, number).await?.map(|head| head.hash))
     }
 
     pub(super) async fn check_chain_id(&self) -> Result<(), RpcFault> {
@@ -91,4 +82,8 @@ impl<'a> Node<'a> {
         }
         Err(RpcFault::WrongChain { expected, actual: u64::try_from(actual).unwrap_or(u64::MAX) })
     }
+}
+
+fn is_out_of_gas(text: &str) -> bool {
+    text.to_ascii_lowercase().replace(' ', "").contains("outofgas")
 }

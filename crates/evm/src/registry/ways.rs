@@ -125,7 +125,7 @@ impl Way {
         };
         // A number is not a block: this was read at it only if the number still has its hash.
         match node.hash_of(block.number).await {
-            Ok(hash) if hash == block.hash => Ok(attempt),
+            Ok(hash) if hash == Some(block.hash) => Ok(attempt),
             Ok(_) => Err(Failed::Node(malformed("the block was replaced while it was read"))),
             Err(fault) => Err(Failed::Node(fault)),
         }

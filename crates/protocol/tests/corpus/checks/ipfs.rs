@@ -62,7 +62,7 @@ const NAMES: [&str; 4] = ["a", "b", "agent.json", "ä"];
 
 /// Builds nodes of earlier nodes as the input says, and reads the last one along a path.
 fn built(input: &[u8]) {
-    const NODES_MAX: usize = 200;
+    const NODES_MAX: usize = 40;
     let mut input = input.iter().copied();
     let (mut nodes, mut store) = (Vec::<Built>::new(), BTreeMap::new());
     while nodes.len() < NODES_MAX
