@@ -37,19 +37,24 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn new() -> reqwest::Result<Self> {
+    pub(super) fn new(urls: &[Url]) -> reqwest::Result<Self> {
         // A proxy from the environment would see every payment; redirects of a POST would replay it elsewhere.
         let builder = || reqwest::Client::builder().redirect(Policy::none()).no_proxy();
-        Ok(Self { http: builder().build()?, websocket: builder().http1_only().build()? })
+        let http = builder().build()?;
+        // Making one reads the system's roots, so no more than needed.
+        let websocket =
+            if urls.iter().any(is_websocket) { builder().http1_only().build()? } else { http.clone() };
+        Ok(Self { http, websocket })
     }
 }
 
 impl Endpoint {
     /// Contacts nobody yet.
     pub(super) fn new(clients: &Clients, url: &Url) -> Self {
-        let client = match url.scheme() {
-            "ws" | "wss" => RpcClient::new(WebSocket::new(clients.websocket.clone(), url), false),
-            _ => RpcClient::new(Http::with_client(clients.http.clone(), url.clone()), false),
+        let client = if is_websocket(url) {
+            RpcClient::new(WebSocket::new(clients.websocket.clone(), url), false)
+        } else {
+            RpcClient::new(Http::with_client(clients.http.clone(), url.clone()), false)
         };
         Self { client, health: Mutex::default() }
     }
@@ -109,6 +114,10 @@ impl Endpoint {
         };
         within_deadline(method, answers).await?.map_err(|error| fault(method, &error))
     }
+}
+
+fn is_websocket(url: &Url) -> bool {
+    matches!(url.scheme(), "ws" | "wss")
 }
 
 async fn within_deadline<T>(

@@ -3,7 +3,7 @@
 use super::{
     Reply,
     endpoint::{Clients, Endpoint},
-    health::{Head, Health, LAG_SECONDS_MAX, Outcome},
+    health::{self, Head, Health, LAG_SECONDS_MAX, Outcome},
 };
 use crate::RpcFault;
 use alloy::rpc::json_rpc::RpcRecv;
@@ -11,7 +11,10 @@ use alloy_primitives::U64;
 use quittance_protocol::units::{Network, UnixSeconds};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
 use tokio::time::Instant;
 use url::Url;
 
@@ -19,6 +22,8 @@ use url::Url;
 pub(super) struct Endpoints {
     pub(super) network: Network,
     list: Vec<Endpoint>,
+    /// The youngest block that any of them has shown: one may be behind itself, after it was moved to another node.
+    youngest: Mutex<Option<Head>>,
 }
 
 /// Who is told how a call ended: [`Health::ended`] or [`Health::look_ended`].
@@ -26,8 +31,9 @@ type Ended = fn(&mut Health, Outcome, u32);
 
 impl Endpoints {
     pub(super) fn new(network: Network, urls: &[Url]) -> reqwest::Result<Self> {
-        let clients = Clients::new()?;
-        Ok(Self { network, list: urls.iter().map(|url| Endpoint::new(&clients, url)).collect() })
+        let clients = Clients::new(urls)?;
+        let list = urls.iter().map(|url| Endpoint::new(&clients, url)).collect();
+        Ok(Self { network, list, youngest: Mutex::default() })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -55,16 +61,30 @@ impl Endpoints {
         self.list.len() < 2 || (!another_chain && self.lag_seconds(index) <= LAG_SECONDS_MAX)
     }
 
-    /// By how much an endpoint's latest block is behind the youngest another one has shown.
+    /// By how much an endpoint's latest block is behind the youngest that was shown.
     fn lag_seconds(&self, index: usize) -> u64 {
-        let Some(own) = self.list.get(index).and_then(|endpoint| endpoint.health().head()) else { return 0 };
-        let heads = self.list.iter().filter_map(|endpoint| endpoint.health().head());
-        heads.map(|other| own.behind(&other)).max().unwrap_or(0)
+        let heads = self.heads();
+        let Some(own) = heads.get(index).copied().flatten() else { return 0 };
+        let shown = heads.into_iter().chain([*self.youngest()]).flatten();
+        shown.map(|other| own.behind(&other)).max().unwrap_or(0)
+    }
+
+    fn heads(&self) -> Vec<Option<Head>> {
+        self.list.iter().map(|endpoint| endpoint.health().head()).collect()
+    }
+
+    fn youngest(&self) -> MutexGuard<'_, Option<Head>> {
+        self.youngest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn saw_head(&self, index: usize, timestamp: UnixSeconds) {
         let Some(endpoint) = self.list.get(index) else { return };
         endpoint.health().saw_head(Head::new(timestamp.0, now(), unix_now()));
+        let heads = self.heads();
+        {
+            let mut youngest = self.youngest();
+            *youngest = health::youngest(*youngest, &heads);
+        }
         for index in 0..self.list.len() {
             metrics::gauge!("quittance_rpc_endpoint_lag_seconds", &self.labels(index))
                 .set(u32::try_from(self.lag_seconds(index)).unwrap_or(u32::MAX));

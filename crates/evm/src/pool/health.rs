@@ -49,6 +49,19 @@ impl Head {
     }
 }
 
+/// The youngest block that any endpoint has shown: one may be behind itself, after its URL was given to another node. `known`
+/// before; `latest`: what each shows now.
+pub(super) fn youngest(known: Option<Head>, latest: &[Option<Head>]) -> Option<Head> {
+    // When all have shown older ones since, it is the chain that went back, and not a node that fell behind.
+    let went_back = |known: &Head| {
+        latest.iter().all(|head| {
+            head.is_some_and(|head| head.seen_at > known.seen_at && head.behind(known) > LAG_SECONDS_MAX)
+        })
+    };
+    let believable = latest.iter().flatten().copied().filter(|head| !head.ahead_of_our_clock);
+    known.filter(|known| !went_back(known)).into_iter().chain(believable).max_by_key(|head| head.timestamp)
+}
+
 /// One endpoint's record.
 #[derive(Debug, Default)]
 pub(super) struct Health {
@@ -264,5 +277,21 @@ mod tests {
         assert_eq!(head(NOW - 500, now).behind(&future), 0);
         // Seconds of difference between clocks are usual.
         assert_eq!(head(NOW - 500, now).behind(&head(NOW + AHEAD_SECONDS_MAX, now)), 515);
+    }
+
+    #[test]
+    fn the_youngest_block_stands_until_all_have_gone_back() {
+        let at = |seconds| Instant::now() + Duration::from_secs(seconds);
+        let first = head(NOW, at(0));
+        let known = youngest(None, &[Some(first), None]);
+        assert_eq!(known, Some(first));
+        // One has fallen behind what it showed itself; the other has not been seen since.
+        let (old, other_old) = (head(NOW - 500, at(10)), head(NOW - 499, at(11)));
+        assert_eq!(youngest(known, &[Some(old), None]), known);
+        assert_eq!(youngest(known, &[Some(old), Some(head(NOW - 1, at(0)))]), known);
+        assert_eq!(youngest(known, &[Some(old), Some(other_old)]), Some(other_old));
+        let younger = head(NOW + 1, at(12));
+        assert_eq!(youngest(known, &[Some(old), Some(younger)]), Some(younger));
+        assert_eq!(youngest(known, &[Some(first), Some(head(NOW + 1_000, at(12)))]), known);
     }
 }

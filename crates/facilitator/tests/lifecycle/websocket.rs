@@ -1,10 +1,22 @@
 //! The node behind a WebSocket: the same promises over a connection that has to be kept.
 
-use crate::support::{Bench, RECEIPT, SEND, Setup, StoreKind, Told};
-use quittance_testkit::harness::{Fault, Rule, process::Wait};
+use crate::support::{Bench, RECEIPT, SEND, Setup, StoreKind, Told, settle_at};
+use quittance_testkit::{
+    Anvil, DevChain, dev_address,
+    harness::{ConfigBuilder, Fault, NetworkConfig, QuittanceProcess, RpcProxy, Rule, process::Wait},
+};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
-use std::time::Duration;
-use tokio::time::Instant;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer},
+};
 
 /// One call is allowed five seconds.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -178,4 +190,97 @@ async fn beside_an_http_endpoint() {
     let last = bench.proxy.calls_of(SEND).pop().unwrap();
     assert!(sent.iter().all(|call| call.params == last.params) && !sent.is_empty(), "{sent:?}");
     assert_eq!((bench.mined().await, bench.known_to_the_node().await), (4, 4));
+}
+
+/// A server that takes the connection and never says a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_behind_the_port() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/SECRETKEYMARKER", silent.local_addr().unwrap());
+    let (_anvil, chain) = chain().await;
+    let server = serve(&url, Wait::Healthy, |config| config).await;
+    let payment = chain.payment().await.unwrap().sign();
+    #[allow(clippy::disallowed_methods, reason = "how long an answer took")]
+    let started = Instant::now();
+    let reply = settle_at(&server.client().unwrap(), payment.body()).await.unwrap();
+    assert_eq!(reply.told(), Told::Unavailable);
+    assert!(started.elapsed() < DEADLINE + Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+async fn chain() -> (Anvil, DevChain) {
+    let anvil = Anvil::builder().spawn().await.unwrap();
+    let chain = DevChain::deploy(&anvil).await.unwrap();
+    chain.mint(chain.token, dev_address(2), alloy_primitives::U256::from(1_000_000)).await.unwrap();
+    (anvil, chain)
+}
+
+async fn serve(
+    url: &str,
+    wait: Wait,
+    change: impl FnOnce(ConfigBuilder) -> ConfigBuilder,
+) -> QuittanceProcess {
+    let network = NetworkConfig::new(84532).rpc_url_from_env("RPC_URL", url).dev_signer(0);
+    let config = change(ConfigBuilder::new().unwrap().network(network));
+    QuittanceProcess::start_until(env!("CARGO_BIN_EXE_quittance"), config, wait).await.unwrap()
+}
+
+/// TLS in front of a node, by an authority that nobody knows yet; it would rather speak HTTP/2. The authority, as PEM.
+async fn tls_in_front_of(node: SocketAddr) -> (SocketAddr, String) {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, &Issuer::new(authority, authority_key))
+        .unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut outside = acceptor.accept(stream).await.ok()?;
+                let mut inside = TcpStream::connect(node).await.ok()?;
+                copy_bidirectional(&mut outside, &mut inside).await.ok()
+            });
+        }
+    });
+    (address, authority_pem)
+}
+
+/// `wss` trusts whom `https` trusts: the system's authorities, or those that `SSL_CERT_FILE` names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls() {
+    let (anvil, chain) = chain().await;
+    let proxy = RpcProxy::start(anvil.url()).await.unwrap();
+    let plain: url::Url = proxy.ws_url().parse().unwrap();
+    let (front, authority) = tls_in_front_of(plain.socket_addrs(|| None).unwrap()[0]).await;
+    let url = format!("wss://localhost:{}{}", front.port(), plain.path());
+    let payment = chain.payment().await.unwrap().sign();
+
+    let distrusting = serve(&url, Wait::Healthy, |config| config).await;
+    let reply = settle_at(&distrusting.client().unwrap(), payment.body()).await.unwrap();
+    assert_eq!((reply.told(), proxy.http_requests()), (Told::Unavailable, 0));
+
+    let file = distrusting.dir().join("authority.pem");
+    std::fs::write(&file, authority).unwrap();
+    let trusting =
+        serve(&url, Wait::Ready, |config| config.env("SSL_CERT_FILE", file.display().to_string())).await;
+    let reply = settle_at(&trusting.client().unwrap(), payment.body()).await.unwrap();
+    reply.success_of(&payment);
+    assert!(
+        chain.authorization_state(payment.asset(), payment.payer(), payment.nonce()).await.unwrap(),
+        "it was paid"
+    );
 }

@@ -115,6 +115,18 @@ impl Anvil {
         Ok(())
     }
 
+    /// Everything the node knows: blocks, receipts, state.
+    pub async fn dump_state(&self) -> Result<Value> {
+        self.rpc("anvil_dumpState", json!([])).await
+    }
+
+    /// Takes over what another node knew.
+    pub async fn load_state(&self, state: Value) -> Result<()> {
+        let done = self.rpc("anvil_loadState", json!([state])).await?;
+        ensure!(done == json!(true), "the state was not taken");
+        Ok(())
+    }
+
     /// Counts of the pool.
     pub async fn txpool_status(&self) -> Result<TxPoolStatus> {
         let status = self.rpc("txpool_status", json!([])).await?;

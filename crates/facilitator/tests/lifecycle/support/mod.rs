@@ -8,11 +8,11 @@ mod setup;
 mod waits;
 
 pub(crate) use answers::{Reply, Told, told};
-pub(crate) use bench::Bench;
+pub(crate) use bench::{Bench, settle_at};
 pub(crate) use database::Database;
 pub(crate) use raw_client::RawCall;
 pub(crate) use setup::{Setup, StoreKind};
-pub(crate) use waits::{DEADLINE, until};
+pub(crate) use waits::{DEADLINE, unix_now, until};
 
 /// The method that puts a transaction into the world.
 pub(crate) const SEND: &str = "eth_sendRawTransaction";

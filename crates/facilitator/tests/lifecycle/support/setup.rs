@@ -1,6 +1,6 @@
 //! How a test wants its bench.
 
-use super::{Bench, Database};
+use super::{Bench, Database, unix_now};
 use alloy_primitives::U256;
 use quittance_testkit::{
     Anvil, DevChain, dev_address,
@@ -40,6 +40,7 @@ pub(crate) struct Setup {
     second_endpoint: bool,
     confirmations: u64,
     hardfork: Option<&'static str>,
+    started_ago: u64,
     settings: Vec<(&'static str, Value)>,
 }
 
@@ -54,6 +55,7 @@ impl Setup {
             second_endpoint: false,
             confirmations: 1,
             hardfork: None,
+            started_ago: 0,
             settings: Vec::new(),
         }
     }
@@ -103,6 +105,12 @@ impl Setup {
     /// The rules of an older Ethereum.
     pub(crate) fn hardfork(mut self, name: &'static str) -> Self {
         self.hardfork = Some(name);
+        self
+    }
+
+    /// The chain's clock is so many seconds behind.
+    pub(crate) fn started_ago(mut self, seconds: u64) -> Self {
+        self.started_ago = seconds;
         self
     }
 
@@ -162,6 +170,9 @@ impl Setup {
         let mut anvil = Anvil::builder();
         if let Some(name) = self.hardfork {
             anvil = anvil.arg("--hardfork").arg(name);
+        }
+        if self.started_ago > 0 {
+            anvil = anvil.timestamp(unix_now() - self.started_ago);
         }
         let anvil = anvil.spawn().await.unwrap();
         let chain = DevChain::deploy(&anvil).await.unwrap();

@@ -1,7 +1,16 @@
 //! Waiting for something to become true, never for time to pass.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 use tokio::time::Instant;
+
+/// The time.
+#[allow(clippy::disallowed_methods, reason = "a test's own clock")]
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
 
 /// Longer than anything a test waits for takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(40);

@@ -63,6 +63,29 @@ async fn all_is_well() {
     assert_eq!(bench.proxy.count("eth_sendRawTransaction"), 0);
 }
 
+/// Nodes behind WebSockets, that of a payee registry too.
+#[tokio::test]
+async fn over_websockets() {
+    let bench = Online::start().await;
+    let mut table = Table::new(bench.proxy.ws_url());
+    table.factories.push(bench.chain.wallet_factory);
+    // Any contract will do: what is checked is that one is there.
+    table.top = format!(
+        "payee.mode = \"report\"\npayee.registries = [{{ id = \"eip155:84532:{}\", rpc_urls = [{:?}] }}]",
+        bench.chain.token,
+        bench.proxy.ws_url()
+    );
+    let (code, lines) = table.run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(0), 0), "{lines:#?}");
+    line(&lines, &["rpc_urls[0]", "84532"]);
+    line(&lines, &["payee registry", &bench.chain.token.to_string(), "bytes of code"]);
+
+    bench.proxy.down(true);
+    let (code, lines) = Table::new(bench.proxy.ws_url()).run().await;
+    assert_eq!(code, Some(1), "{lines:#?}");
+    assert!(line(&lines, &["rpc_urls[0]"]).starts_with("FAIL"));
+}
+
 #[tokio::test]
 async fn each_fault_has_its_line() {
     let bench = Online::start().await;
