@@ -18,19 +18,19 @@ impl Fees {
         }
     }
 
-    /// For a replacement of `self`: what the market wants now, and at least an eighth more on both fields, since nodes
-    /// refuse less than a tenth.
-    pub fn replacement(self, base_fee: u128, tip: u128) -> Self {
+    /// For a replacement of `self`: what the market wants now, at least an eighth more on both fields, since nodes refuse
+    /// less than a tenth, and at most `ceiling` per gas. `None`: the ceiling leaves no room for a replacement.
+    pub fn replacement(self, base_fee: u128, tip: u128, ceiling: u128) -> Option<Self> {
         let eighth_more = |fee: u128| fee.saturating_add(fee / 8).saturating_add(1);
         let market = Self::first(base_fee, tip);
-        let max_priority_fee_per_gas =
-            eighth_more(self.max_priority_fee_per_gas).max(market.max_priority_fee_per_gas);
-        Self {
-            max_fee_per_gas: eighth_more(self.max_fee_per_gas)
-                .max(market.max_fee_per_gas)
-                .max(max_priority_fee_per_gas),
-            max_priority_fee_per_gas,
+        let least_tip = eighth_more(self.max_priority_fee_per_gas);
+        let least = eighth_more(self.max_fee_per_gas).max(least_tip);
+        if least > ceiling {
+            return None;
         }
+        let max_fee_per_gas = least.max(market.max_fee_per_gas).min(ceiling);
+        let max_priority_fee_per_gas = least_tip.max(market.max_priority_fee_per_gas).min(max_fee_per_gas);
+        Some(Self { max_fee_per_gas, max_priority_fee_per_gas })
     }
 
     /// So far above the market that outbidding whoever refuses the offer would cost more than it can be worth.
@@ -52,15 +52,41 @@ impl Fees {
 mod tests {
     use super::*;
 
+    const NO_CEILING: u128 = u128::MAX;
+
+    fn is_an_eighth_more(old: u128, new: u128) -> bool {
+        new.checked_mul(8).unwrap() >= old.checked_mul(9).unwrap()
+    }
+
     #[test]
-    fn a_replacement_beats_the_tenth_that_nodes_demand() {
-        for fee in [0, 1, 7, 8, 1_000_000_007, u128::MAX / 2] {
-            let old = Fees { max_fee_per_gas: fee, max_priority_fee_per_gas: fee / 2 };
-            let new = old.replacement(0, 0);
-            assert!(new.max_fee_per_gas >= fee + fee / 10, "{fee}");
-            assert!(new.max_priority_fee_per_gas >= fee / 2 + fee / 20, "{fee}");
-            assert!(new.max_fee_per_gas >= new.max_priority_fee_per_gas);
+    fn a_replacement_offers_an_eighth_more_on_both_fields() {
+        for fee in [0, 1, 7, 8, 9, 100, 1_000_000_007, u128::MAX / 16] {
+            for tip in [0, fee / 2, fee] {
+                let old = Fees { max_fee_per_gas: fee, max_priority_fee_per_gas: tip };
+                let new = old.replacement(0, 0, NO_CEILING).unwrap();
+                assert!(is_an_eighth_more(fee, new.max_fee_per_gas), "{old:?} {new:?}");
+                assert!(is_an_eighth_more(tip, new.max_priority_fee_per_gas), "{old:?} {new:?}");
+                assert!(new.max_fee_per_gas > fee && new.max_priority_fee_per_gas > tip, "{old:?} {new:?}");
+                assert!(new.max_fee_per_gas >= new.max_priority_fee_per_gas, "{old:?} {new:?}");
+                // No more than it takes.
+                assert!(new.max_fee_per_gas <= fee + fee / 8 + 1, "{old:?} {new:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_replacement_goes_up_to_the_ceiling_and_no_further() {
+        let old = Fees { max_fee_per_gas: 800, max_priority_fee_per_gas: 80 };
+        // The market wants 3010; 901 is the least that is a replacement.
+        let offered = |ceiling| old.replacement(1_500, 10, ceiling).map(|new| new.max_fee_per_gas);
+        assert_eq!(offered(NO_CEILING), Some(3_010));
+        assert_eq!(offered(2_000), Some(2_000));
+        assert_eq!(offered(901), Some(901));
+        assert_eq!(offered(900), None);
+        // A tip above the whole offer is no offer.
+        let new = old.replacement(1_500, 5_000, 2_000).unwrap();
+        assert_eq!(new, Fees { max_fee_per_gas: 2_000, max_priority_fee_per_gas: 2_000 });
+        assert!(is_an_eighth_more(80, old.replacement(0, 0, 901).unwrap().max_priority_fee_per_gas));
     }
 
     #[test]
@@ -68,17 +94,17 @@ mod tests {
         let market = Fees::first(30_000_000_000, 1_000_000_000);
         let (mut fees, mut raised) = (market, 0);
         while !fees.is_beyond_reason(30_000_000_000, 1_000_000_000) {
-            fees = fees.replacement(30_000_000_000, 1_000_000_000);
+            fees = fees.replacement(30_000_000_000, 1_000_000_000, NO_CEILING).unwrap();
             raised += 1;
         }
         assert!((10..30).contains(&raised), "{raised}");
         assert!(fees.max_fee_per_gas < 12 * market.max_fee_per_gas);
-        assert!(!Fees::first(0, 0).replacement(0, 0).is_beyond_reason(0, 0));
+        assert!(!Fees::first(0, 0).replacement(0, 0, NO_CEILING).unwrap().is_beyond_reason(0, 0));
     }
 
     #[test]
     fn a_replacement_follows_the_market() {
-        let new = Fees::first(10, 2).replacement(300, 5);
+        let new = Fees::first(10, 2).replacement(300, 5, NO_CEILING).unwrap();
         assert_eq!(new, Fees { max_fee_per_gas: 605, max_priority_fee_per_gas: 5 });
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     config::{NetworkSettings, PayeeMode, Settings},
+    fault::Fault,
     network::{NetworkService, PolicySettings},
     payee::Checker,
 };
@@ -63,6 +64,20 @@ impl Facilitator {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }))
+    }
+
+    /// Resolves when the process has been told to stop this long ago.
+    pub(crate) async fn stopping_for(&self, grace: Duration) {
+        self.stopping.cancelled().await;
+        tokio::time::sleep(grace).await;
+    }
+
+    /// Whether a settlement of this cost is within the operator's bound.
+    pub(crate) fn check_fee_cap(&self, cost_max: U256) -> Result<(), Fault> {
+        match self.fee_per_settlement_wei_max {
+            Some(cap) if cost_max > cap => Err(Fault::FeeAboveCap),
+            _ => Ok(()),
+        }
     }
 
     /// The service of a network that parsing has already found to be served.

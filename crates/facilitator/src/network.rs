@@ -2,12 +2,14 @@
 
 use crate::{
     config::NetworkSettings,
-    lane::{Lane, keeper::Sent, room::Room},
+    fault::Fault,
+    lane::{self, Lane, keeper::Sent, room::Queues, tally::Tally},
     waiting::Waiting,
 };
 use alloy_primitives::{Address, U256};
 use quittance_evm::{
     RpcFault,
+    fees::Fees,
     pool::RpcPool,
     watch::{self, Head},
 };
@@ -16,7 +18,7 @@ use quittance_protocol::{
     scheme::exact_eip3009::{EXACT_PERMIT2_PROXY, PERMIT2, UPTO_PERMIT2_PROXY},
     units::Network,
 };
-use std::sync::{Mutex, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool};
 use tokio::{
     sync::{Notify, watch as channel},
     time::{Duration, Instant},
@@ -32,15 +34,47 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
+    /// As a node says at this head.
+    pub(crate) async fn read(pool: &RpcPool, head: &Head) -> Result<Self, RpcFault> {
+        let tip = match head.base_fee {
+            Some(_) => watch::suggested_tip(pool).await?,
+            // All of the price is tip.
+            None => watch::gas_price(pool).await?,
+        };
+        Ok(Self { tip, l1_fee_per_kilobyte: watch::l1_fee_per_kilobyte(pool).await? })
+    }
+
     /// The L1 fee of a transaction with this much calldata, at most. The rest of a transaction of ours stays below 256 bytes.
     pub(crate) fn l1_fee(&self, calldata_bytes: usize) -> U256 {
         let kilobytes = calldata_bytes.saturating_add(256).div_ceil(1024);
         self.l1_fee_per_kilobyte.saturating_mul(U256::from(kilobytes))
     }
+
+    /// What a first attempt offers, and the most it can cost.
+    pub(crate) fn first_offer(&self, base_fee: u128, gas_limit: u64, calldata_bytes: usize) -> (Fees, U256) {
+        let fees = Fees::first(base_fee, self.tip);
+        let cost_max = U256::from(fees.cost_max(gas_limit)).saturating_add(self.l1_fee(calldata_bytes));
+        (fees, cost_max)
+    }
+
+    /// The most per gas that keeps a transaction within `cap` wei.
+    pub(crate) fn fee_ceiling(&self, cap: U256, gas_limit: u64, calldata_bytes: usize) -> u128 {
+        let for_gas = cap.saturating_sub(self.l1_fee(calldata_bytes));
+        for_gas.checked_div(U256::from(gas_limit)).map_or(u128::MAX, |ceiling| ceiling.saturating_to())
+    }
+
+    /// The most that a transfer from an account can cost: a lane with less settles nothing.
+    pub(crate) fn plain_settlement(&self, base_fee: u128) -> U256 {
+        /// Of a token behind a proxy, to a payee that has none of it yet.
+        const GAS: u64 = 120_000;
+        const CALLDATA_BYTES: usize = 400;
+        self.first_offer(base_fee, GAS, CALLDATA_BYTES).1
+    }
 }
 
-/// Prices older than this are read again, in the background of a settlement.
-const PRICES_AGE_MAX: Duration = Duration::from_secs(60);
+/// Prices older than this are read again beside the next settlement, which does not wait for them. They move with the blocks
+/// of an L1, one in twelve seconds.
+const PRICES_AGE_MAX: Duration = Duration::from_secs(20);
 /// A head older than this says nothing about the next block's base fee, which moves by an eighth a block.
 const HEAD_AGE_MAX: Duration = Duration::from_secs(6);
 
@@ -61,14 +95,30 @@ pub(crate) struct NetworkService {
     pub(crate) waiting: Waiting,
     /// Counts the keeper's passes that moved something: there may be room now.
     pub(crate) passes: channel::Sender<u64>,
-    /// Room for more unmined transactions.
-    pub(crate) room: Room,
+    /// Payments that are signed and not final, and those on their way there, by payer.
+    pub(crate) open_by_payer: Tally,
+    /// Where they wait for their turn.
+    pub(crate) queues: Queues,
+    /// Open slots by signer.
+    pub(crate) open_by_lane: Tally,
     /// What this process has sent.
     pub(crate) sent: Sent,
     /// A node said that a nonce is consumed: look at the lanes at once.
     pub(crate) doubt: AtomicBool,
-    prices: Mutex<Option<(Prices, Instant)>>,
+    prices: Mutex<PriceCache>,
     head_base_fee: Mutex<Option<(u128, Instant)>>,
+}
+
+#[derive(Debug, Default)]
+struct PriceCache {
+    /// With the time of their reading.
+    known: Option<(Prices, Instant)>,
+    /// When they were last asked for, with or without success.
+    asked_at: Option<Instant>,
+}
+
+fn is_old(at: Option<Instant>) -> bool {
+    at.is_none_or(|at| at.elapsed() > PRICES_AGE_MAX)
 }
 
 impl NetworkService {
@@ -98,10 +148,12 @@ impl NetworkService {
             wake: Notify::new(),
             waiting: Waiting::default(),
             passes: channel::Sender::new(0),
-            room: Room::default(),
+            open_by_payer: Tally::default(),
+            queues: Queues::default(),
+            open_by_lane: Tally::default(),
             sent: Sent::default(),
             doubt: AtomicBool::new(false),
-            prices: Mutex::new(None),
+            prices: Mutex::default(),
             head_base_fee: Mutex::new(None),
         })
     }
@@ -116,38 +168,51 @@ impl NetworkService {
         self.lanes.iter().map(Lane::address).collect()
     }
 
-    /// What to offer beside the base fee. Read from the node only when nothing is known; refreshed by
-    /// [`Self::refresh_prices`] off the hot path.
+    /// What to offer beside the base fee. Read from the node only when nothing is known.
     pub(crate) async fn prices(&self) -> Result<Prices, RpcFault> {
-        match self.known_prices() {
+        let known = self.price_cache().known;
+        match known {
             Some((prices, _)) => Ok(prices),
             None => self.read_prices().await,
         }
     }
 
-    /// Reads the prices again when they are old.
+    /// Begins to read the prices again when they are old, and does not wait for them: to be called when they are about to be
+    /// used, so that an idle server asks nothing.
+    pub(crate) fn freshen_prices(self: &Arc<Self>) {
+        if !is_old(self.price_cache().asked_at) {
+            return;
+        }
+        self.note_prices_asked();
+        let service = self.clone();
+        tokio::spawn(async move {
+            if let Err(fault) = service.read_prices().await {
+                tracing::warn!(network = %service.network(), %fault, "prices could not be read; the old ones stay");
+            }
+        });
+    }
+
+    /// Reads the prices again when they are old, and waits for them.
     pub(crate) async fn refresh_prices(&self) -> Result<(), RpcFault> {
-        if self.known_prices().is_none_or(|(_, read_at)| read_at.elapsed() > PRICES_AGE_MAX) {
+        if is_old(self.price_cache().known.map(|(_, read_at)| read_at)) {
             self.read_prices().await?;
         }
         Ok(())
     }
 
     async fn read_prices(&self) -> Result<Prices, RpcFault> {
-        let tip = match self.read_head().await?.base_fee {
-            Some(_) => watch::suggested_tip(&self.pool).await?,
-            // All of the price is tip.
-            None => watch::gas_price(&self.pool).await?,
-        };
-        let prices = Prices { tip, l1_fee_per_kilobyte: watch::l1_fee_per_kilobyte(&self.pool).await? };
-        #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
-        let now = Instant::now();
-        *self.prices.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((prices, now));
+        self.note_prices_asked();
+        let prices = Prices::read(&self.pool, &self.read_head().await?).await?;
+        self.price_cache().known = Some((prices, now()));
         Ok(prices)
     }
 
-    fn known_prices(&self) -> Option<(Prices, Instant)> {
-        *self.prices.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn note_prices_asked(&self) {
+        self.price_cache().asked_at = Some(now());
+    }
+
+    fn price_cache(&self) -> MutexGuard<'_, PriceCache> {
+        self.prices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The base fee to offer on. geth and its kin show contracts a base fee of zero in `eth_call`; then the header's counts,
@@ -156,20 +221,25 @@ impl NetworkService {
         if as_contracts_see_it > 0 {
             return Ok(as_contracts_see_it);
         }
-        let known = *self.head_base_fee.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = *self.head_base_fee.lock().unwrap_or_else(PoisonError::into_inner);
         match known {
             Some((fee, read_at)) if read_at.elapsed() <= HEAD_AGE_MAX => Ok(fee),
             _ => Ok(self.read_head().await?.base_fee.unwrap_or_default()),
         }
     }
 
+    /// Whether any lane can pay for a plain settlement, whatever it owes for those that are on their way.
+    pub(crate) async fn has_gas_money(&self) -> Result<bool, Fault> {
+        let cost_max = self.prices().await?.plain_settlement(self.base_fee(0).await?);
+        let balances = lane::balances(&self.pool, &self.lanes).await?;
+        Ok(balances.iter().any(|balance| *balance >= cost_max && !balance.is_zero()))
+    }
+
     /// The latest block.
     pub(crate) async fn read_head(&self) -> Result<Head, RpcFault> {
         let head = watch::head(&self.pool).await?;
-        #[allow(clippy::disallowed_methods)] // age of a cache entry, an edge
-        let now = Instant::now();
-        let entry = Some((head.base_fee.unwrap_or_default(), now));
-        *self.head_base_fee.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = entry;
+        let entry = Some((head.base_fee.unwrap_or_default(), now()));
+        *self.head_base_fee.lock().unwrap_or_else(PoisonError::into_inner) = entry;
         for lane in &self.lanes {
             lane.set_legacy(head.base_fee.is_none());
         }
@@ -180,6 +250,11 @@ impl NetworkService {
     pub(crate) fn made_room(&self) {
         self.passes.send_modify(|count| *count = count.wrapping_add(1));
     }
+}
+
+#[allow(clippy::disallowed_methods)] // ages of cache entries, an edge
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// `policy.*`, the part every network shares.
@@ -201,5 +276,12 @@ mod tests {
         assert_eq!(prices.l1_fee(768), U256::from(7));
         assert_eq!(prices.l1_fee(769), U256::from(14));
         assert_eq!(Prices::default().l1_fee(usize::MAX), U256::ZERO);
+    }
+
+    #[test]
+    fn the_ceiling_leaves_room_for_the_l1_fee() {
+        let prices = Prices { tip: 0, l1_fee_per_kilobyte: U256::from(700) };
+        let ceiling = |cap: u64| prices.fee_ceiling(U256::from(cap), 100, 0);
+        assert_eq!((ceiling(1_700), ceiling(1_799), ceiling(700), ceiling(1)), (10, 10, 0, 0));
     }
 }

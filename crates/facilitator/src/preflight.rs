@@ -3,9 +3,10 @@
 use crate::{
     config::{NetworkSettings, PayeeMode, RegistrySettings, Settings},
     names::named,
+    network::Prices,
 };
 use alloy_primitives::{Address, U256, address};
-use quittance_evm::{lens, pool::RpcPool, watch};
+use quittance_evm::{RpcFault, lens, pool::RpcPool, watch};
 use quittance_protocol::scheme::exact_eip3009::{MULTICALL3, domain as eip3009_domain};
 
 /// One line of the table.
@@ -86,11 +87,24 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
     }
     for signer in &settings.signers {
         let subject = format!("signer {}", named(settings.network, signer.address()));
-        findings.push(match watch::balance(&pool, signer.address()).await {
-            Ok(balance) => finding(!balance.is_zero(), subject, format!("balance {} ETH", ether(balance))),
+        findings.push(match gas_money(&pool, signer.address()).await {
+            Ok((balance, true)) => finding(true, subject, format!("balance {} ETH", ether(balance))),
+            Ok((balance, false)) => finding(
+                false,
+                subject,
+                format!("balance {} ETH, too little for a settlement", ether(balance)),
+            ),
             Err(fault) => finding(false, subject, fault.to_string()),
         });
     }
+}
+
+/// What a signer has, and whether that pays for a settlement now.
+async fn gas_money(pool: &RpcPool, signer: Address) -> Result<(U256, bool), RpcFault> {
+    let balance = watch::balance(pool, signer).await?;
+    let head = watch::head(pool).await?;
+    let cost_max = Prices::read(pool, &head).await?.plain_settlement(head.base_fee.unwrap_or_default());
+    Ok((balance, balance >= cost_max && !balance.is_zero()))
 }
 
 /// A token that official clients take as default, and its EIP-712 domain (spec/x402.md §1.7).

@@ -1,4 +1,4 @@
-//! `/settle`: verify again → reserve → slot and signed bytes stored → send → wait → outcome.
+//! `/settle`: verify again → reserve → slot and signed bytes stored → send, wait → outcome.
 //!
 //! [`begin`] runs in a task of its own, so a caller that hangs up changes nothing. [`follow`] waits for the outcome and
 //! decides who may be told (interface.md, "One payment, one grant").
@@ -9,12 +9,12 @@ use crate::{
     facilitator::Facilitator,
     fault::Fault,
     fault_point::{Point, reached},
-    lane::{self, keeper::send_attempt, room},
+    lane::{self, Lane, keeper::send_attempt, room, tally::Coming},
     network::NetworkService,
     payee::PaymentCheck,
     verify::{GasMoney, already_pending, judge, note_payee, reserved_until, service_of},
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
 use quittance_evm::fees::Fees;
 use quittance_protocol::{
     code::Code,
@@ -24,13 +24,34 @@ use quittance_protocol::{
     wire::{Refusal, Request},
 };
 use quittance_store::model::{LastAnswer, Payment, Reserve, SettlementId};
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 /// How often a reservation lost to a twin is tried again before giving up.
 const RESERVE_TRIES: usize = 4;
+/// The most that is kept of `server.request_timeout_ms` for saying what stands.
+const ANSWERING: Duration = Duration::from_secs(1);
+/// What a process that is to stop still waits for the chain.
+const STOPPING: Duration = Duration::from_secs(3);
+
+/// How long one request may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For room in a lane, and for the outcome.
+    wait: Instant,
+    /// For signing: whoever is told that nothing was decided must not be paid for a moment later.
+    sign: Instant,
+}
+
+impl Patience {
+    /// Both end early enough to say so within `request_timeout`.
+    pub(crate) fn new(started: Instant, settle_wait: Duration, request_timeout: Duration) -> Self {
+        let sign = request_timeout.saturating_sub((request_timeout / 8).min(ANSWERING));
+        Self { wait: started + settle_wait.min(sign), sign: started + sign }
+    }
+}
 
 /// What a caller of `/settle` is told.
 #[derive(Debug)]
@@ -71,7 +92,7 @@ pub(crate) async fn begin(
     facilitator: &Arc<Facilitator>,
     request: &Request,
     payee: Option<&PaymentCheck>,
-    deadline: Instant,
+    patience: Patience,
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
@@ -82,8 +103,17 @@ pub(crate) async fn begin(
     };
     let service = service_of(facilitator, request)?;
     // Before the facts are read: after a wait they would be old.
-    let _place = room::enter(service, key.authorizer, deadline).await?;
+    let place = room::enter(service, key.authorizer, patience.wait, &facilitator.stopping).await?;
+    service.freshen_prices();
+    let mut may_have_moved = place.has_waited;
     for _ in 0..RESERVE_TRIES {
+        if may_have_moved {
+            match known(facilitator, &key, fingerprint).await? {
+                Known::Begun(begun) => return Ok(begun.before_any_answer()),
+                Known::Reserved => promised = true,
+                Known::No => {}
+            }
+        }
         if facilitator.stopping.is_cancelled() {
             return Err(Fault::Stopping);
         }
@@ -92,7 +122,8 @@ pub(crate) async fn begin(
         let margin = if promised { 0 } else { service.policy.validity_margin_seconds };
         // The same goes for its payee: it was checked before it was promised.
         let payee = payee.filter(|_| !promised);
-        let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
+        let judged = judge(facilitator, request, payee, margin, now);
+        let (verified, gas_money) = match looking(facilitator, patience, judged).await? {
             Ok(verified) => verified,
             Err(refusal) => {
                 reached(Point::RefusalDue);
@@ -101,7 +132,8 @@ pub(crate) async fn begin(
                 return Ok(begun.before_any_answer());
             }
         };
-        let offer = offer(facilitator, service, &verified, &gas_money).await?;
+        let offer =
+            looking(facilitator, patience, offer(facilitator, service, &verified, &gas_money)).await?;
         let terms = verified.terms();
         reached(Point::SettleJudged);
         let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
@@ -114,17 +146,27 @@ pub(crate) async fn begin(
             Reserve::Same(payment) => return Ok(Begun::Payment(payment.id, 0)),
             Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
         };
-        if sign_and_send(facilitator, service, &payment, &verified, offer, &gas_money).await? {
+        if sign_and_send(facilitator, service, &payment, &verified, offer).await? {
+            place.stored();
             return Ok(Begun::Payment(payment.id, 0));
         }
-        // A twin was faster: see where the payment stands now.
-        match known(facilitator, &key, fingerprint).await? {
-            Known::Begun(begun) => return Ok(begun.before_any_answer()),
-            Known::Reserved => promised = true,
-            Known::No => {}
-        }
+        // A twin was faster.
+        may_have_moved = true;
     }
     Err(Fault::Busy)
+}
+
+/// What only looks may be given up at any moment.
+async fn looking<T>(
+    facilitator: &Facilitator,
+    patience: Patience,
+    look: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    tokio::select! {
+        seen = look => seen,
+        () = tokio::time::sleep_until(patience.sign) => Err(Fault::Timeout),
+        () = facilitator.stopping_for(STOPPING) => Err(Fault::Stopping),
+    }
 }
 
 /// What the store says about a payment before it is judged.
@@ -201,47 +243,44 @@ async fn refuse(facilitator: &Facilitator, request: &Request, refusal: Refusal) 
     Ok(Begun::Refused(refusal))
 }
 
-/// What a transaction offers, and the most it can cost with the fee that an L2 takes for its L1.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
+/// A place in a lane, and what the transaction there offers.
+#[derive(Debug)]
+struct Offer<'a> {
+    lane: &'a Lane,
+    slot: Coming<'a>,
     fees: Fees,
-    cost_max: U256,
 }
 
-/// Checked against the operator's cap before anything is reserved.
-async fn offer(
+/// Everything that can fail for want of money or room, before anything is reserved.
+async fn offer<'a>(
     facilitator: &Facilitator,
-    service: &NetworkService,
+    service: &'a NetworkService,
     verified: &VerifiedPayment,
     gas_money: &GasMoney,
-) -> Result<Offer, Fault> {
-    let prices = service.prices().await?;
-    let fees = Fees::first(service.base_fee(gas_money.base_fee).await?, prices.tip);
+) -> Result<Offer<'a>, Fault> {
+    let base_fee = service.base_fee(gas_money.base_fee).await?;
     let (_, data) = verified.call();
-    let cost_max = U256::from(fees.cost_max(verified.gas_limit())).saturating_add(prices.l1_fee(data.len()));
-    if facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cost_max > cap) {
-        return Err(Fault::FeeAboveCap);
-    }
-    Ok(Offer { fees, cost_max })
-}
-
-/// Slot, first attempt and `signed` in one transaction; then the bytes go out. `false`: the payment had moved on.
-async fn sign_and_send(
-    facilitator: &Facilitator,
-    service: &Arc<NetworkService>,
-    payment: &Payment,
-    verified: &VerifiedPayment,
-    Offer { fees, cost_max }: Offer,
-    gas_money: &GasMoney,
-) -> Result<bool, Fault> {
-    let gas_limit = verified.gas_limit();
+    let (fees, cost_max) = service.prices().await?.first_offer(base_fee, verified.gas_limit(), data.len());
+    facilitator.check_fee_cap(cost_max)?;
     for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
         lane.note_funds(*balance, cost_max);
     }
-    let lane = lane::choose(&service.lanes, &gas_money.lane_balances, cost_max).ok_or(Fault::NoFundedLane)?;
-    // At once, so that others choose another lane; the keeper counts anew.
-    lane.opened_slot();
+    let (lane, slot) =
+        lane::choose(&service.lanes, &service.open_by_lane, &gas_money.lane_balances, cost_max)?;
     lane.introduce(&service.pool, facilitator.store.as_ref()).await?;
+    Ok(Offer { lane, slot, fees })
+}
+
+/// Slot, first attempt and `signed` in one transaction; then the bytes go out, which nobody waits for: they are in the world
+/// as soon as they are stored. `false`: the payment had moved on.
+async fn sign_and_send(
+    facilitator: &Arc<Facilitator>,
+    service: &Arc<NetworkService>,
+    payment: &Payment,
+    verified: &VerifiedPayment,
+    Offer { lane, slot, fees }: Offer<'_>,
+) -> Result<bool, Fault> {
+    let gas_limit = verified.gas_limit();
     let (to, data) = verified.call();
     let signed = facilitator
         .store
@@ -254,19 +293,26 @@ async fn sign_and_send(
         })
         .await?;
     let Some(signed) = signed else { return Ok(false) };
-    service.room.signed(payment.terms.key.authorizer);
+    slot.stored();
     tracing::info!(
         settlement_id = %payment.id, network = %service.network(), nonce = signed.attempt.lane_nonce.0,
         hash = %signed.attempt.signed.hash, "signed",
     );
     reached(Point::SettleSigned);
-    send_attempt(service, &signed.attempt).await;
-    service.wake.notify_one();
+    let sending = (facilitator.clone(), service.clone(), signed.attempt);
+    facilitator.tasks.spawn(async move {
+        let (facilitator, service, attempt) = sending;
+        tokio::select! {
+            _ = send_attempt(&service, &attempt) => service.wake.notify_one(),
+            // The next start sends it.
+            () = facilitator.stopping_for(STOPPING) => {}
+        }
+    });
     service.waiting.announce(payment.id);
     Ok(true)
 }
 
-/// Waits for the outcome of a payment, at most until `deadline`, and decides whether this caller may be told.
+/// Waits for the outcome of a payment as long as `patience` lasts, and decides whether this caller may be told.
 ///
 /// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
 /// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. `answers_seen`
@@ -276,7 +322,7 @@ pub(crate) async fn follow(
     service: &NetworkService,
     id: SettlementId,
     answers_seen: i64,
-    deadline: Instant,
+    patience: Patience,
 ) -> Result<Outcome, Fault> {
     let mut place = service.waiting.wait_for(id);
     loop {
@@ -306,7 +352,7 @@ pub(crate) async fn follow(
             }
             Status::Reserved | Status::Signed | Status::Mined => {}
         }
-        let over = tokio::time::timeout_at(deadline, async {
+        let over = tokio::time::timeout_at(patience.wait, async {
             tokio::select! {
                 () = place.moved() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}

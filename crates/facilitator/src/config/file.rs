@@ -108,12 +108,6 @@ impl File {
     pub(super) fn understand(self) -> Result<Settings, ConfigError> {
         let server = self.server.understand()?;
         let settle_wait = Duration::from_secs(positive("settle.wait_seconds", self.settle.wait_seconds)?);
-        if settle_wait >= server.request_timeout {
-            return Err(ConfigError::value(
-                "settle.wait_seconds",
-                "must be shorter than server.request_timeout_ms, or no caller would ever see settlement_pending",
-            ));
-        }
         let payee = self.payee.understand(&networks::endpoints(&self.networks)?)?;
         if payee.allow_private_hosts && !server.listen.ip().is_loopback() {
             return Err(ConfigError::value(

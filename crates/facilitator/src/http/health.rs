@@ -18,8 +18,8 @@ pub(super) async fn healthz() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Store, and on every network an endpoint of the right chain and a signer with any gas money. A pending transaction
-/// never turns readiness off.
+/// Store, and on every network an endpoint of the right chain and a signer that can pay for a settlement. A pending
+/// transaction never turns readiness off.
 pub(super) async fn readyz(State(app): State<App>) -> Response<Body> {
     let mut reasons = Vec::new();
     if app.facilitator.stopping.is_cancelled() {
@@ -44,12 +44,9 @@ async fn reason(service: Arc<NetworkService>) -> Option<String> {
         Ok(id) => return Some(format!("{network}: the RPC endpoint serves chain {id}")),
         Err(_) => return Some(format!("{network}: no RPC endpoint answers")),
     }
-    for lane in &service.lanes {
-        match watch::balance(&service.pool, lane.address()).await {
-            Ok(balance) if !balance.is_zero() => return None,
-            Ok(_) => {}
-            Err(_) => return Some(format!("{network}: no RPC endpoint answers")),
-        }
+    match service.has_gas_money().await {
+        Ok(true) => None,
+        Ok(false) => Some(format!("{network}: no signer can pay for a settlement's gas")),
+        Err(_) => Some(format!("{network}: no RPC endpoint answers")),
     }
-    Some(format!("{network}: no signer has any gas money"))
 }

@@ -7,6 +7,7 @@ mod health;
 mod listener;
 mod payee;
 mod payments;
+mod places;
 mod settlements;
 pub(crate) mod shape;
 mod supported;
@@ -26,17 +27,14 @@ use axum::{
     response::IntoResponse,
     routing::{get, post},
 };
+use places::Places;
 use shape::TransportFault;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
 use tower::{ServiceBuilder, util::MapRequestLayer};
 use tower_http::{
     catch_panic::CatchPanicLayer,
     cors::{AllowHeaders, AllowOrigin, CorsLayer},
 };
-
-/// Requests worked on at the same time, all connections together.
-const REQUESTS_IN_FLIGHT_MAX: usize = 2048;
 
 /// What handlers share.
 #[derive(Clone, Debug)]
@@ -45,7 +43,7 @@ pub(crate) struct App {
     pub(crate) body_bytes_max: usize,
     pub(crate) request_timeout: Duration,
     pub(crate) api_keys: Arc<Vec<Secret>>,
-    pub(crate) places: Arc<Semaphore>,
+    pub(crate) places: Places,
 }
 
 /// The public listener's routes.
@@ -55,7 +53,7 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
         body_bytes_max: server.body_bytes_max,
         request_timeout: server.request_timeout,
         api_keys: Arc::new(server.api_keys.clone()),
-        places: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
+        places: Places::default(),
     };
     let guarded = Router::new()
         .route("/verify", post(payments::verify))

@@ -7,7 +7,6 @@ use super::{
     guard,
     shape::{self, Endpoint},
 };
-use crate::fault::Fault;
 use axum::{
     Json,
     body::Body,
@@ -22,10 +21,9 @@ use quittance_protocol::{
 use serde_json::{Value, json};
 
 pub(super) async fn payee(State(app): State<App>, request: Request<Body>) -> Response<Body> {
-    match tokio::time::timeout(app.request_timeout, payee_within(&app, request)).await {
-        Ok(response) => response,
-        Err(_) => guard::fault(&Fault::Timeout, Endpoint::Other, &Echo::default()),
-    }
+    guard::in_time(&app, payee_within(&app, request))
+        .await
+        .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Other, &Echo::default()))
 }
 
 async fn payee_within(app: &App, request: Request<Body>) -> Response<Body> {

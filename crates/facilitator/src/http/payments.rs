@@ -4,6 +4,7 @@ use super::{
     App,
     body::{DeliveredBody, read_json},
     guard,
+    places::{PayerPlace, Place},
     shape::{self, Endpoint, TransportFault},
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     idempotency::{self, Binding},
     names::log_unjudged,
     payee::PaymentCheck,
-    settle::{self, Begun, Outcome},
+    settle::{self, Begun, Outcome, Patience},
     verify::{self, service_of},
 };
 use axum::{
@@ -35,16 +36,22 @@ use tokio::time::Instant;
 pub(super) async fn verify(
     State(app): State<App>,
     Extension(outbox): Extension<Outbox>,
+    Extension(place): Extension<Place>,
     request: Request<Body>,
 ) -> Response<Body> {
     let mut echo = Echo::default();
-    match tokio::time::timeout(app.request_timeout, verify_within(&app, outbox, request, &mut echo)).await {
-        Ok(response) => response,
-        Err(_) => guard::fault(&Fault::Timeout, Endpoint::Verify, &echo),
-    }
+    guard::in_time(&app, verify_within(&app, outbox, place, request, &mut echo))
+        .await
+        .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Verify, &echo))
 }
 
-async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: &mut Echo) -> Response<Body> {
+async fn verify_within(
+    app: &App,
+    outbox: Outbox,
+    place: Place,
+    request: Request<Body>,
+    echo: &mut Echo,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let body = match read_json(&parts.headers, body, app.body_bytes_max).await {
         Ok(body) => body,
@@ -58,6 +65,9 @@ async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: 
     let payee = match PaymentCheck::of(&app.facilitator, &body) {
         Ok(payee) => payee,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
+    };
+    let Some(_place) = app.places.take_for(request.payment.authorization.from, place) else {
+        return guard::fault(&Fault::Busy, Endpoint::Verify, echo);
     };
     match verify::verify(&app.facilitator, &request, payee.as_ref()).await {
         Ok(Ok(Some(promise))) => {
@@ -76,22 +86,21 @@ async fn verify_within(app: &App, outbox: Outbox, request: Request<Body>, echo: 
 pub(super) async fn settle(
     State(app): State<App>,
     Extension(outbox): Extension<Outbox>,
+    Extension(place): Extension<Place>,
     request: Request<Body>,
 ) -> Response<Body> {
     #[allow(clippy::disallowed_methods)] // the edge where a request's time begins
     let started = Instant::now();
     let mut echo = Echo::default();
-    match tokio::time::timeout(app.request_timeout, settle_within(&app, outbox, request, &mut echo, started))
+    guard::in_time(&app, settle_within(&app, outbox, place, request, &mut echo, started))
         .await
-    {
-        Ok(response) => response,
-        Err(_) => guard::fault(&Fault::Timeout, Endpoint::Settle, &echo),
-    }
+        .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Settle, &echo))
 }
 
 async fn settle_within(
     app: &App,
     outbox: Outbox,
+    place: Place,
     request: Request<Body>,
     echo: &mut Echo,
     started: Instant,
@@ -114,6 +123,9 @@ async fn settle_within(
         Ok(payee) => payee.map(Arc::new),
         Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
+    let Some(place) = app.places.take_for(request.payment.authorization.from, place) else {
+        return guard::fault(&Fault::Busy, Endpoint::Settle, echo);
+    };
     let key = keys.or_else(|| idempotency::extension_key(&parts.headers, &request));
     if let Some(key) = &key {
         match idempotency::bind(&app.facilitator, key, &fingerprint(&request.payment, &request.requirement))
@@ -131,7 +143,7 @@ async fn settle_within(
             Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
         }
     }
-    let outcome = match outcome(app, &request, payee.clone(), started).await {
+    let outcome = match outcome(app, Arc::new(place), &request, payee.clone(), started).await {
         Ok(outcome) => outcome,
         Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
     };
@@ -143,25 +155,29 @@ fn report(payee: Option<&PaymentCheck>) -> Option<Value> {
     payee.and_then(PaymentCheck::report)
 }
 
-/// The work runs in a task of its own: a caller that hangs up only stops waiting.
+/// The work runs in a task of its own: a caller that hangs up only stops waiting. Its place is free when both have ended.
 async fn outcome(
     app: &App,
+    place: Arc<PayerPlace>,
     request: &wire::Request,
     payee: Option<Arc<PaymentCheck>>,
     started: Instant,
 ) -> Result<Outcome, Fault> {
     let facilitator = app.facilitator.clone();
     let service = service_of(&facilitator, request)?.clone();
-    let deadline = started + facilitator.settle_wait;
+    let patience = Patience::new(started, facilitator.settle_wait, app.request_timeout);
     let begun = {
-        let (facilitator, request) = (facilitator.clone(), request.clone());
+        let (facilitator, request, place) = (facilitator.clone(), request.clone(), place.clone());
         let tasks = facilitator.tasks.clone();
-        tasks.spawn(async move { settle::begin(&facilitator, &request, payee.as_deref(), deadline).await })
+        tasks.spawn(async move {
+            let _place = place;
+            settle::begin(&facilitator, &request, payee.as_deref(), patience).await
+        })
     };
     match begun.await.map_err(|_| Fault::Internal)?? {
         Begun::Refused(refusal) => Ok(Outcome::Refused(refusal, None)),
         Begun::Payment(id, answers_seen) => {
-            settle::follow(&facilitator, &service, id, answers_seen, deadline).await
+            settle::follow(&facilitator, &service, id, answers_seen, patience).await
         }
     }
 }

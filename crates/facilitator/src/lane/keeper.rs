@@ -6,7 +6,7 @@
 mod closed;
 
 use super::{
-    Lane, fees_of,
+    FILLER_GAS, Lane, balances, choose, fees_of,
     outcome::{self, Consumed, Verdict},
     plan::{Action, AttemptView, ChainView, REBROADCAST_AFTER, plan},
     receipts::{self, Receipts},
@@ -62,16 +62,23 @@ pub(crate) struct Sent(Mutex<HashMap<B256, SentMark>>);
 struct SentMark {
     at: Instant,
     underpriced: bool,
+    /// See [`AttemptView::absent_from`].
+    absent_from: Option<u64>,
 }
 
 impl Sent {
     /// To be called before the bytes go out.
     pub(crate) fn mark(&self, hash: B256) {
-        self.lock().insert(hash, SentMark { at: now(), underpriced: false });
+        self.lock().insert(hash, SentMark { at: now(), underpriced: false, absent_from: None });
     }
 
     fn mark_underpriced(&self, hash: B256) {
         self.lock().entry(hash).and_modify(|mark| mark.underpriced = true);
+    }
+
+    /// Not mined up to this block. The first that is known stays until the bytes are sent again.
+    fn mark_absent(&self, hash: B256, block: u64) {
+        self.lock().entry(hash).and_modify(|mark| mark.absent_from = mark.absent_from.or(Some(block)));
     }
 
     fn get(&self, hash: &B256) -> Option<SentMark> {
@@ -185,6 +192,8 @@ impl<'a> Keeper<'a> {
 
     /// One look at everything open, and what follows from it.
     pub(crate) async fn pass(&mut self) -> Result<Activity, Fault> {
+        self.service.open_by_payer.asking();
+        self.service.open_by_lane.asking();
         let work = self.facilitator.store.open_work(self.service.network()).await?;
         self.count_open(&work);
         if self.watch_closed(&work).await? {
@@ -245,6 +254,9 @@ impl<'a> Keeper<'a> {
                 }
                 moved |= one_by_one(self.execute(slot, action, &chain, acting).await, &mut failed)?;
             }
+            if let (true, Some(head), Some(newest)) = (lowest, head, slot.attempts.last()) {
+                self.service.sent.mark_absent(newest.signed.hash, head.number);
+            }
         }
         if acting {
             for payment in &work.orphans {
@@ -278,11 +290,15 @@ impl<'a> Keeper<'a> {
     }
 
     fn count_open(&mut self, work: &OpenWork) {
+        let mut by_lane: HashMap<Address, usize> = HashMap::new();
+        for slot in &work.slots {
+            *by_lane.entry(slot.lane.address).or_default() += 1;
+        }
         for (index, lane) in self.service.lanes.iter().enumerate() {
-            let count = work.slots.iter().filter(|slot| slot.lane.address == lane.address()).count();
-            lane.set_open_slots(count);
+            let count = by_lane.get(&lane.address()).copied().unwrap_or_default();
             metrics::lane_open_slots(self.service, index, count);
         }
+        self.service.open_by_lane.answered(by_lane);
         let payments = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
         let mut by_payer: HashMap<Address, usize> = HashMap::new();
         let mut oldest = unix_now();
@@ -290,7 +306,7 @@ impl<'a> Keeper<'a> {
             *by_payer.entry(payment.terms.key.authorizer).or_default() += 1;
             oldest = oldest.min(payment.created_at);
         }
-        self.service.room.set_open(by_payer);
+        self.service.open_by_payer.answered(by_payer);
         let oldest = Duration::from_secs(u64::try_from(unix_now() - oldest).unwrap_or_default());
         metrics::keeper_passed(self.service, clock::now().0, oldest);
         let open: HashSet<B256> = work
@@ -368,6 +384,7 @@ impl<'a> Keeper<'a> {
                         None if left_to_others => Some(Duration::ZERO),
                         None => None,
                     },
+                    absent_from: mark.and_then(|mark| mark.absent_from),
                     signed_ago: signed_ago(attempt),
                     underpriced: mark.is_some_and(|mark| mark.underpriced),
                 })
@@ -493,69 +510,81 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The same call in a new slot. Only reached when every earlier slot is consumed, so at most one of them can execute.
+    /// The same call in a new slot, of any lane that can pay for it. Only reached when every earlier slot is consumed, so at
+    /// most one of them can execute.
     async fn sign_again(&self, payment: &Payment, attempts: &[Attempt]) -> Result<bool, Fault> {
         let last = attempts.iter().rev().find(|attempt| attempt.signed.kind == AttemptKind::Payment);
-        let Some((call, lane)) =
-            last.and_then(|attempt| call_of(&attempt.signed.raw)).zip(self.service.lanes.first())
-        else {
-            return Ok(false);
-        };
+        let Some(call) = last.and_then(|attempt| call_of(&attempt.signed.raw)) else { return Ok(false) };
+        let (store, service) = (&self.facilitator.store, self.service);
         if payment.status == Status::Mined {
-            let store = &self.facilitator.store;
             let reorged =
                 store.transition(payment.id, payment.version, Event::Reorged, &Evidence::default()).await?;
             return Ok(reorged.is_some());
         }
-        let head = watch::head(&self.service.pool).await?;
-        let fees = quittance_evm::fees::Fees::first(
-            head.base_fee.unwrap_or_default(),
-            self.service.prices().await?.tip,
-        );
+        let base_fee = watch::head(&service.pool).await?.base_fee.unwrap_or_default();
+        let (fees, cost_max) = service.prices().await?.first_offer(base_fee, call.gas_limit, call.data.len());
+        let balances = balances(&service.pool, &service.lanes).await?;
+        let chosen = self
+            .facilitator
+            .check_fee_cap(cost_max)
+            .and_then(|()| choose(&service.lanes, &service.open_by_lane, &balances, cost_max));
+        let (lane, slot) = match chosen {
+            Ok(chosen) => chosen,
+            // Until there is money, room, or a lower price: the payer's authorization is still good.
+            Err(fault) => {
+                tracing::debug!(network = %service.network(), %fault, "a payment waits to be signed again");
+                return Ok(false);
+            }
+        };
+        lane.introduce(&service.pool, store.as_ref()).await?;
         let sign = |nonce| {
             let attempt = lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?;
             reached(Point::SigningAgain);
             Ok(attempt)
         };
-        let signed = self.facilitator.store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;
+        let signed = store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;
         if let Some(signed) = &signed {
-            lane.opened_slot();
+            slot.stored();
             reached(Point::SignedAgain);
-            send_attempt(self.service, &signed.attempt).await;
+            send_attempt(service, &signed.attempt).await;
         }
         Ok(signed.is_some())
     }
 
+    /// Adds an attempt with higher fees, or one that only consumes the nonce. The operator's cap holds for it as for the
+    /// first one; when it leaves no room, what was offered stays offered.
     async fn replace(&self, slot: &OpenSlot, chain: &ChainView, kind: AttemptKind) -> Result<bool, Fault> {
         let (Some(newest), Some(lane)) = (slot.attempts.last(), self.lane(slot.lane.address)) else {
             return Ok(false);
         };
-        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
-        let fees = fees_of(&newest.signed).replacement(base_fee, chain.tip);
         let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
-        let sign = |nonce: LaneNonce| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
-            let attempt = if is_filler {
-                lane.sign_filler(nonce, fees)?
-            } else {
-                let call = call_of(&newest.signed.raw).ok_or("the stored bytes are no transaction")?;
-                lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?
-            };
-            reached(Point::Replacing);
-            Ok(attempt)
+        let call = if is_filler { None } else { Some(call_of(&newest.signed.raw).ok_or(Fault::Internal)?) };
+        let (gas_limit, calldata_bytes) =
+            call.as_ref().map_or((FILLER_GAS, 0), |call| (call.gas_limit, call.data.len()));
+        let ceiling = match self.facilitator.fee_per_settlement_wei_max {
+            Some(cap) => self.service.prices().await?.fee_ceiling(cap, gas_limit, calldata_bytes),
+            None => u128::MAX,
         };
-        let cost = fees.cost_max(newest.signed.gas_limit);
-        let above_cap = self
-            .facilitator
-            .fee_per_settlement_wei_max
-            .is_some_and(|cap| alloy_primitives::U256::from(cost) > cap);
-        if (above_cap && !is_filler) || fees.is_beyond_reason(base_fee, chain.tip) {
-            // What was offered stays offered, also to a node that has forgotten it.
+        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
+        let offer = fees_of(&newest.signed)
+            .replacement(base_fee, chain.tip, ceiling)
+            .filter(|fees| !fees.is_beyond_reason(base_fee, chain.tip));
+        let Some(fees) = offer else {
+            // Also to a node that has forgotten it.
             let sent = self.service.sent.get(&newest.signed.hash);
             if sent.is_none_or(|mark| mark.at.elapsed() >= REBROADCAST_AFTER) {
                 self.send(slot, slot.attempts.len() - 1).await;
             }
             return Ok(false);
-        }
+        };
+        let sign = |nonce| {
+            let attempt = match &call {
+                Some(call) => lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?,
+                None => lane.sign_filler(nonce, fees)?,
+            };
+            reached(Point::Replacing);
+            Ok(attempt)
+        };
         let seen = u32::try_from(slot.attempts.len()).unwrap_or(u32::MAX);
         let attempt = self.facilitator.store.add_attempt(slot.id, seen, &sign).await?;
         if let Some(attempt) = &attempt {

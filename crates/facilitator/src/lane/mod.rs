@@ -5,8 +5,10 @@ pub(crate) mod outcome;
 pub(crate) mod plan;
 mod receipts;
 pub(crate) mod room;
+pub(crate) mod tally;
 
 use alloy_primitives::{Address, Bytes, U256};
+use futures::future::try_join_all;
 use quittance_evm::{
     fees::Fees,
     pool::RpcPool,
@@ -18,13 +20,14 @@ use quittance_store::{
     Store,
     model::{AttemptKind, LaneId, NewAttempt},
 };
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::{
     fault::Fault,
     fault_point::{Point, reached},
 };
 use room::OPEN_SLOTS_PER_LANE_MAX;
+use tally::{Coming, Tally};
 
 /// A signer on a network.
 #[derive(Debug)]
@@ -33,8 +36,6 @@ pub(crate) struct Lane {
     signer: LaneSigner,
     /// The store knows the chain's transaction count of this signer.
     introduced: AtomicBool,
-    /// Slots this process believes open; only for choosing a lane.
-    open_slots: AtomicUsize,
     funds: AtomicU8,
     /// The chain knows no base fee.
     legacy: AtomicBool,
@@ -50,6 +51,9 @@ enum Funds {
     /// Not for one more: the lane takes no new work until it is funded.
     Out,
 }
+
+/// What a transfer of nothing takes.
+pub(crate) const FILLER_GAS: u64 = 21_000;
 
 /// Below this many settlements at the current price, an operator is warned.
 const LOW_SETTLEMENTS: u64 = 100;
@@ -81,7 +85,6 @@ impl Lane {
             network,
             signer,
             introduced: AtomicBool::new(false),
-            open_slots: AtomicUsize::new(0),
             funds: AtomicU8::new(0),
             legacy: AtomicBool::new(false),
         }
@@ -95,18 +98,6 @@ impl Lane {
     /// Key of its rows.
     pub(crate) fn id(&self) -> LaneId {
         LaneId { network: self.network, address: self.address() }
-    }
-
-    pub(crate) fn open_slots(&self) -> usize {
-        self.open_slots.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_open_slots(&self, count: usize) {
-        self.open_slots.store(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn opened_slot(&self) {
-        self.open_slots.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What the latest header says about the chain.
@@ -157,8 +148,7 @@ impl Lane {
 
     /// Signs a transfer of nothing to ourselves: it only consumes the nonce.
     pub(crate) fn sign_filler(&self, nonce: LaneNonce, fees: Fees) -> Result<NewAttempt, BadKey> {
-        const GAS: u64 = 21_000;
-        self.sign(AttemptKind::Filler, nonce, fees, GAS, self.address(), Bytes::new())
+        self.sign(AttemptKind::Filler, nonce, fees, FILLER_GAS, self.address(), Bytes::new())
     }
 
     fn sign(
@@ -183,19 +173,43 @@ impl Lane {
     }
 }
 
-/// The lane with the fewest open slots among those that can pay for one more settlement of this cost.
+/// A lane for one more transaction of this cost, and its place there: the one with the fewest open slots among those that
+/// can pay.
 ///
 /// What a lane already owes for its open slots is set aside at the same price.
-pub(crate) fn choose<'a>(lanes: &'a [Lane], balances: &[U256], cost_max: U256) -> Option<&'a Lane> {
-    lanes
+pub(crate) fn choose<'a>(
+    lanes: &'a [Lane],
+    open: &'a Tally,
+    balances: &[U256],
+    cost_max: U256,
+) -> Result<(&'a Lane, Coming<'a>), Fault> {
+    let mut can_pay: Vec<(usize, &Lane)> = lanes
         .iter()
         .zip(balances)
-        .filter(|(lane, balance)| {
-            let transactions = U256::from(lane.open_slots()).saturating_add(U256::from(1));
-            lane.open_slots() < OPEN_SLOTS_PER_LANE_MAX && **balance >= transactions.saturating_mul(cost_max)
+        .map(|(lane, balance)| (open.of(lane.address()), lane, balance))
+        .filter(|(slots, _, balance)| {
+            let transactions = U256::from(*slots).saturating_add(U256::from(1));
+            **balance >= transactions.saturating_mul(cost_max)
         })
-        .min_by_key(|(lane, _)| lane.open_slots())
-        .map(|(lane, _)| lane)
+        .map(|(slots, lane, _)| (slots, lane))
+        .collect();
+    if can_pay.is_empty() {
+        return Err(Fault::NoFundedLane);
+    }
+    // Stable: the first of equals, as configured.
+    can_pay.sort_by_key(|(slots, _)| *slots);
+    can_pay
+        .into_iter()
+        .find_map(|(_, lane)| {
+            let place = open.one_more(lane.address(), |slots, _| slots < OPEN_SLOTS_PER_LANE_MAX)?;
+            Some((lane, place))
+        })
+        .ok_or(Fault::Busy)
+}
+
+/// Balances of all lanes, in their order. Settlements have them with their facts; this is for when there are none.
+pub(crate) async fn balances(pool: &RpcPool, lanes: &[Lane]) -> Result<Vec<U256>, Fault> {
+    Ok(try_join_all(lanes.iter().map(|lane| watch::balance(pool, lane.address()))).await?)
 }
 
 /// Fees an attempt was signed with.
@@ -209,6 +223,50 @@ pub(crate) fn fees_of(attempt: &NewAttempt) -> Fees {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lanes(count: u8) -> Vec<Lane> {
+        let network = Network::from_chain_id(1).unwrap();
+        (1..=count)
+            .map(|key| Lane::new(network, LaneSigner::from_hex(&format!("{key:064x}")).unwrap()))
+            .collect()
+    }
+
+    fn chosen(lanes: &[Lane], open: &Tally, balances: &[u64]) -> Result<usize, Fault> {
+        let balances: Vec<U256> = balances.iter().map(|wei| U256::from(*wei)).collect();
+        let (lane, place) = choose(lanes, open, &balances, U256::from(10))?;
+        place.stored();
+        Ok(lanes.iter().position(|other| std::ptr::eq(other, lane)).unwrap())
+    }
+
+    #[test]
+    fn the_least_loaded_lane_is_next() {
+        let (lanes, open) = (lanes(3), Tally::default());
+        open.answered([(lanes[0].address(), 2), (lanes[1].address(), 1)].into());
+        let order: Vec<_> = (0..6).map(|_| chosen(&lanes, &open, &[1_000; 3]).unwrap()).collect();
+        assert_eq!(order, [2, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_lane_keeps_what_it_owes_and_a_poor_one_is_passed_over() {
+        let (lanes, open) = (lanes(2), Tally::default());
+        assert_eq!(chosen(&lanes, &open, &[9, 10]).unwrap(), 1);
+        // The second has its all on the way; the first cannot pay for one.
+        assert!(matches!(chosen(&lanes, &open, &[9, 10]), Err(Fault::NoFundedLane)));
+        assert_eq!(chosen(&lanes, &open, &[9, 20]).unwrap(), 1);
+        assert_eq!(chosen(&lanes, &open, &[10, 29]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_lane_takes_no_more() {
+        let (lanes, open) = (lanes(2), Tally::default());
+        open.answered([(lanes[0].address(), 255), (lanes[1].address(), 256)].into());
+        let rich = [u64::MAX; 2];
+        assert_eq!(chosen(&lanes, &open, &rich).unwrap(), 0);
+        assert!(
+            matches!(chosen(&lanes, &open, &rich), Err(Fault::Busy)),
+            "room is a matter of time, not of money"
+        );
+    }
 
     #[test]
     fn funds_have_two_thresholds() {

@@ -5,8 +5,10 @@ use quittance_protocol::settlement::Status;
 use quittance_store::model::{AttemptKind, OpenSlot, SlotOutcome};
 use std::time::Duration;
 
-/// Without a receipt for this long, the identical bytes are sent again.
+/// Without a receipt for this long, the identical bytes are sent again, though no block has come.
 pub(crate) const REBROADCAST_AFTER: Duration = Duration::from_secs(4);
+/// A block without them says that the node may not have them, unless it was on its way when they were sent.
+const MISSED_AFTER: Duration = Duration::from_secs(1);
 /// Without a receipt for this long, an attempt below the market is replaced.
 pub(crate) const REPLACE_AFTER: Duration = Duration::from_secs(30);
 /// A replacement is replaced at the earliest after this long.
@@ -19,6 +21,8 @@ pub(crate) struct AttemptView {
     pub(crate) receipt: Option<Receipt>,
     /// Since this process sent it; `None`: it never did.
     pub(crate) sent_ago: Option<Duration>,
+    /// The newest block when its absence was first seen after it was sent.
+    pub(crate) absent_from: Option<u64>,
     /// Since it was signed.
     pub(crate) signed_ago: Duration,
     /// A node said the fee is too low.
@@ -90,9 +94,8 @@ pub(crate) fn plan(
     if newest.sent_ago.is_none() {
         return vec![Action::Send(index)];
     }
-    let overdue = newest.sent_ago.is_some_and(|ago| ago >= REBROADCAST_AFTER);
     if !lowest {
-        return if chain.pool_lost && overdue { vec![Action::Send(index)] } else { Vec::new() };
+        return if chain.pool_lost { vec![Action::Send(index)] } else { Vec::new() };
     }
     if is_expired(slot, chain) && newest_kind(slot) == Some(AttemptKind::Payment) {
         return vec![Action::Cancel];
@@ -102,10 +105,20 @@ pub(crate) fn plan(
     if may_raise && (newest.underpriced || below_market(slot, newest, chain)) {
         return vec![Action::Replace];
     }
-    if overdue {
+    if is_overdue(newest, chain) {
         return vec![Action::Send(index)];
     }
     Vec::new()
+}
+
+/// Once a block, or more often where blocks are rare: a node that dropped it must have it again before the next one.
+fn is_overdue(newest: &AttemptView, chain: &ChainView) -> bool {
+    let another_block = match (newest.absent_from, chain.head) {
+        (Some(block), Some(head)) => head.number > block,
+        _ => false,
+    };
+    let patience = if another_block { MISSED_AFTER } else { REBROADCAST_AFTER };
+    newest.sent_ago.is_some_and(|ago| ago >= patience)
 }
 
 fn with_receipt(slot: &OpenSlot, index: usize, receipt: &Receipt, chain: &ChainView) -> Vec<Action> {
@@ -140,17 +153,19 @@ fn newest_kind(slot: &OpenSlot) -> Option<AttemptKind> {
 
 /// The next block would not take it, or others are taken before it for too long.
 fn below_market(slot: &OpenSlot, newest: &AttemptView, chain: &ChainView) -> bool {
-    let (Some(attempt), Some(base_fee)) = (slot.attempts.last(), chain.head.and_then(|head| head.base_fee))
-    else {
-        return false;
-    };
+    let (Some(attempt), Some(head)) = (slot.attempts.last(), chain.head) else { return false };
     let fees = super::fees_of(&attempt.signed);
-    if fees.max_fee_per_gas < base_fee {
-        return true;
+    let waited = newest.signed_ago >= REPLACE_AFTER;
+    match head.base_fee {
+        Some(base_fee) => {
+            fees.max_fee_per_gas < base_fee
+                || waited
+                    && (fees.max_priority_fee_per_gas < chain.tip
+                        || fees.max_fee_per_gas < base_fee.saturating_add(fees.max_priority_fee_per_gas))
+        }
+        // All of the price is tip.
+        None => waited && fees.max_fee_per_gas < chain.tip,
     }
-    newest.signed_ago >= REPLACE_AFTER
-        && (fees.max_priority_fee_per_gas < chain.tip
-            || fees.max_fee_per_gas < base_fee.saturating_add(fees.max_priority_fee_per_gas))
 }
 
 #[cfg(test)]
@@ -275,8 +290,18 @@ mod tests {
         assert_eq!(plan(&s, &[sent(5)], &chain(), false), []);
         assert_eq!(plan(&s, &[sent(1)], &chain(), true), []);
         let lost = ChainView { pool_lost: true, ..chain() };
-        assert_eq!(plan(&s, &[sent(5)], &lost, false), [Action::Send(0)]);
-        assert_eq!(plan(&s, &[sent(1)], &lost, false), []);
+        assert_eq!(plan(&s, &[sent(0)], &lost, false), [Action::Send(0)]);
+    }
+
+    #[test]
+    fn dropped_transaction_is_sent_again_once_a_block() {
+        let s = slot(Status::Signed);
+        let absent_from = |block, seconds| AttemptView { absent_from: Some(block), ..sent(seconds) };
+        assert_eq!(plan(&s, &[absent_from(99, 1)], &chain(), true), [Action::Send(0)]);
+        assert_eq!(plan(&s, &[absent_from(99, 0)], &chain(), true), [], "the block was on its way");
+        assert_eq!(plan(&s, &[absent_from(100, 3)], &chain(), true), [], "the same block");
+        assert_eq!(plan(&s, &[absent_from(100, 4)], &chain(), true), [Action::Send(0)]);
+        assert_eq!(plan(&s, &[absent_from(99, 3)], &chain(), false), []);
     }
 
     #[test]
@@ -297,6 +322,20 @@ mod tests {
         let mut old = sent(1);
         old.signed_ago = REPLACE_AFTER;
         assert_eq!(plan(&s, &[old], &slow, true), [Action::Replace]);
+    }
+
+    #[test]
+    fn fee_bump_when_the_gas_price_outgrows_the_offer() {
+        let s = slot(Status::Signed);
+        let legacy = |price| ChainView {
+            head: Some(Head { base_fee: None, ..head(100, 500, 0).unwrap() }),
+            tip: price,
+            ..chain()
+        };
+        let old = AttemptView { signed_ago: REPLACE_AFTER, ..sent(1) };
+        assert_eq!(plan(&s, std::slice::from_ref(&old), &legacy(21), true), [Action::Replace]);
+        assert_eq!(plan(&s, &[old], &legacy(20), true), [], "as much as is asked for");
+        assert_eq!(plan(&s, &[sent(1)], &legacy(21), true), [], "it may still be taken");
     }
 
     #[test]

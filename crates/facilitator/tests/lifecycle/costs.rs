@@ -1,8 +1,14 @@
 //! What a settlement may cost.
 
-use crate::support::{Setup, StoreKind, Told};
-use alloy_primitives::{Address, Bytes, U256, address};
+use crate::support::{Bench, DEADLINE, SEND, Setup, StoreKind, Told, until};
+use alloy_primitives::{Address, B256, Bytes, U256, address};
+use quittance_testkit::{
+    SignedPayment,
+    harness::{Fault, Rule, process::Wait},
+    jsonrpc::{hex_quantity, quantity},
+};
 use serde_json::json;
+use std::time::Duration;
 
 /// Where chains of the OP stack keep the oracle of their L1 fee.
 const ORACLE: Address = address!("420000000000000000000000000000000000000F");
@@ -12,22 +18,121 @@ fn oracle_that_says(wei: U256) -> Bytes {
     [&[0x7f][..], &wei.to_be_bytes::<32>(), &[0x60, 0x00, 0x52, 0x60, 0x20, 0x60, 0x00, 0xf3]].concat().into()
 }
 
-/// An L2's fee for its L1 is in no gas estimate; it counts for the operator's cap all the same.
+/// A field of a transaction the node knows.
+async fn field(bench: &Bench, hash: B256, name: &str) -> u128 {
+    until("a transaction the node knows", DEADLINE, || async {
+        let transaction = bench.anvil.rpc("eth_getTransactionByHash", json!([hash])).await.unwrap();
+        quantity(&transaction[name]).ok()
+    })
+    .await
+    .into()
+}
+
+/// Another transaction than this one, as soon as the server sends it.
+async fn replacement_of(bench: &Bench, first: B256) -> B256 {
+    until("a replacement", 2 * DEADLINE, || async { bench.sent().into_iter().find(|hash| *hash != first) })
+        .await
+}
+
+/// Settles one payment after the other until one is told what is waited for.
+async fn settle_until(bench: &Bench, told: Told) -> SignedPayment {
+    until("prices that are read again", DEADLINE, || async {
+        let payment = bench.payment().await;
+        let answer = bench.settle(&payment).await.told();
+        if answer == told {
+            return Some(payment);
+        }
+        assert!(answer.is_success(), "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        None
+    })
+    .await
+}
+
+/// An L2's fee for its L1 is in no gas estimate; it counts for the operator's cap all the same. A server that is in use sees
+/// it change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_fee_of_the_l1_counts() {
-    let mut bench = Setup::new(StoreKind::Sqlite)
+    let bench = Setup::new(StoreKind::Sqlite)
         .set("policy.fee_per_settlement_wei_max", "1000000000000000".into())
         .start()
         .await;
-    let payment = bench.payment().await;
     bench.anvil.set_code(ORACLE, &oracle_that_says(U256::from(1_000_000_000_000_000_u64))).await.unwrap();
-    bench.crash_and_restart().await;
-    assert_eq!(bench.settle(&payment).await.told(), Told::Unavailable);
-    bench.assert_nothing_moved().await;
+    let dear = settle_until(&bench, Told::Unavailable).await;
+    assert!(!bench.is_used(&dear).await);
+    assert_eq!(bench.rows(&dear).await.len(), 0, "reserved for a caller who was told to come again");
 
     bench.anvil.set_code(ORACLE, &oracle_that_says(U256::from(1_000_000_000_u64))).await.unwrap();
-    bench.crash_and_restart().await;
-    bench.settle(&payment).await.success_of(&payment);
+    until("a lower price", DEADLINE, || async {
+        match bench.settle(&dear).await.told() {
+            Told::Unavailable => tokio::time::sleep(Duration::from_millis(500)).await,
+            Told::Success(_) => return Some(()),
+            other => panic!("{other:?}"),
+        }
+        None
+    })
+    .await;
+}
+
+/// A replacement follows the market as far as the operator's cap allows, the fee for the L1 included.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_goes_up_to_the_cap() {
+    const GWEI: u128 = 1_000_000_000;
+    const L1_FEE: u128 = 50_000 * GWEI;
+    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
+    bench.anvil.set_code(ORACLE, &oracle_that_says(U256::from(L1_FEE))).await.unwrap();
+    // The payee has some from here on: the next one takes as much gas as any other.
+    let first = bench.payment().await;
+    bench.settle(&first).await.success_of(&first);
+    let measured = bench.payment().await;
+    let hash = bench.settle(&measured).await.success_of(&measured);
+    let gas = field(&bench, hash, "gas").await;
+    bench.anvil.set_automine(false).await.unwrap();
+    bench.anvil.set_next_block_base_fee(GWEI).await.unwrap();
+    bench.anvil.mine(1).await.unwrap();
+    let tip = quantity(&bench.anvil.rpc("eth_maxPriorityFeePerGas", json!([])).await.unwrap()).unwrap();
+    // Offered first is twice the base fee and the tip. The cap leaves room for twice as much, and not for the market.
+    let offer = 2 * GWEI + u128::from(tip);
+    let cap = 2 * offer * gas + L1_FEE;
+    let capped = bench.config.clone().set("policy.fee_per_settlement_wei_max", cap.to_string().into());
+    bench.server.restart_with(capped, Wait::Ready).await.unwrap();
+    bench.proxy.reset_records();
+
+    let payment = bench.payment().await;
+    let call = bench.settling(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
+    let original = bench.sent()[0];
+    assert_eq!(field(&bench, original, "maxFeePerGas").await, offer);
+    let old_tip = field(&bench, original, "maxPriorityFeePerGas").await;
+    bench.anvil.set_next_block_base_fee(offer + offer / 2).await.unwrap();
+    bench.anvil.mine(1).await.unwrap();
+    let replaced = replacement_of(&bench, original).await;
+    let (max_fee, gas) =
+        (field(&bench, replaced, "maxFeePerGas").await, field(&bench, replaced, "gas").await);
+    assert_eq!(max_fee, (cap - L1_FEE) / gas, "not what the cap leaves");
+    assert!(max_fee < 2 * (offer + offer / 2), "the market was to be beyond the cap");
+    let new_tip = field(&bench, replaced, "maxPriorityFeePerGas").await;
+    assert!(8 * max_fee >= 9 * offer && 8 * new_tip >= 9 * old_tip, "less than an eighth more");
+    bench.anvil.mine(1).await.unwrap();
+    assert_eq!(call.await.unwrap().unwrap().success_of(&payment), replaced);
+    bench.assert_paid_once(&[first, measured, payment]).await;
+}
+
+/// The gas price outgrows what was offered: a replacement, as on a chain with a base fee.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_without_a_base_fee_grows_dearer() {
+    let bench = Setup::new(StoreKind::Sqlite).hardfork("berlin").no_mining().start().await;
+    let payment = bench.payment().await;
+    let caller = bench.insisting(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
+    let original = bench.sent()[0];
+    let offer = field(&bench, original, "gasPrice").await;
+    bench.proxy.add(Rule::on("eth_gasPrice").then(Fault::rewrite(move |_| json!(hex_quantity(3 * offer)))));
+    let replaced = replacement_of(&bench, original).await;
+    assert_eq!(field(&bench, replaced, "gasPrice").await, 3 * offer);
+    bench.anvil.mine(1).await.unwrap();
+    assert_eq!(caller.await.unwrap(), replaced);
+    bench.assert_one_transaction_paid(&payment, replaced).await;
 }
 
 /// A chain without EIP-1559 knows no base fee, and takes transactions with a gas price.

@@ -16,6 +16,7 @@ mod fairness;
 mod foreign;
 mod grants;
 mod identifiers;
+mod lanes;
 mod mempool;
 mod operator;
 mod outages;

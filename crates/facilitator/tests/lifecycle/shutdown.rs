@@ -64,11 +64,62 @@ async fn stopped_while_the_node_is_silent() {
     let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
     assert_eq!(stopped.code(), Some(0));
     let told = call.await.unwrap().expect("an answer").told();
-    assert!(matches!(told, Told::Pending(_) | Told::Unavailable), "{told:?}");
+    assert_eq!(told, Told::Pending(bench.sent()[0]));
     bench.proxy.remove(held);
     bench.server.restart(Wait::Ready).await.unwrap();
     let hash = bench.settle(&payment).await.success_of(&payment);
+    assert_eq!(told, Told::Pending(hash));
     bench.assert_one_transaction_paid(&payment, hash).await;
+}
+
+/// Nothing is known of the payment, and nobody answers: the caller is told so before its connection is cut.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_while_every_node_is_silent() {
+    let mut bench = Setup::new(StoreKind::Sqlite).second_endpoint().start().await;
+    let payments = bench.payments(2).await;
+    for proxy in [Some(&bench.proxy), bench.second_proxy.as_ref()].into_iter().flatten() {
+        proxy.add(Rule::any().then(Fault::Hang));
+    }
+    let settling = bench.settling(&payments[0]);
+    let verifying = {
+        let (client, body) = (bench.client.clone(), payments[1].body().clone());
+        tokio::spawn(async move { client.verify(&body).await })
+    };
+    bench.proxy.wait_for("eth_call", 2).await.unwrap();
+    let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
+    assert_eq!(stopped.code(), Some(0));
+    assert_eq!(settling.await.unwrap().expect("an answer").told(), Told::Unavailable);
+    let (status, json) = verifying.await.unwrap().expect("an answer");
+    assert_eq!((status, &json["invalidReason"]), (503, &"unexpected_verify_error".into()), "{json}");
+    assert!(bench.sent().is_empty());
+}
+
+/// More than there is room for: those on their way are told their hash, those who wait for room that nothing was begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_with_callers_who_wait_for_room() {
+    /// What one payer may have in one lane.
+    const ROOM: usize = 128;
+    const BEYOND: usize = 12;
+    let mut bench = Setup::new(StoreKind::Postgres).no_mining().start().await;
+    let builder = bench.builder().await;
+    let payments: Vec<_> = (0..ROOM + BEYOND).map(|_| builder.sign()).collect();
+    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_answered(SEND, u64::try_from(ROOM).unwrap()).await.unwrap();
+    let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
+    assert_eq!(stopped.code(), Some(0));
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(call.await.unwrap().expect("an answer").told());
+    }
+    let count = |what: fn(&Told) -> bool| answers.iter().filter(|told| what(told)).count();
+    assert_eq!(count(|told| matches!(told, Told::Pending(_))), ROOM, "{answers:?}");
+    assert_eq!(count(|told| *told == Told::Unavailable), BEYOND, "{answers:?}");
+    let rows = bench.database().number("SELECT count(*) FROM payments").await;
+    assert_eq!(
+        rows,
+        i64::try_from(ROOM).unwrap(),
+        "something was reserved for a caller who was told to come again"
+    );
 }
 
 /// Nothing to do, a connection kept open: no reason to stay.

@@ -95,6 +95,10 @@ async fn each_fault_has_its_line() {
     assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
     assert!(line(&lines, &["signer", &empty.to_string()]).starts_with("FAIL"));
     bench.anvil.set_balance(empty, U256::from(1)).await.unwrap();
+    let (code, lines) = Table::new(bench.proxy.url()).run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+    assert!(line(&lines, &[&empty.to_string(), "too little"]).starts_with("FAIL"));
+    bench.anvil.set_balance(empty, U256::from(10).pow(U256::from(18))).await.unwrap();
 
     let mut table = Table::new(bench.proxy.url());
     table.factories.extend([bench.chain.wallet_factory, Address::repeat_byte(7)]);

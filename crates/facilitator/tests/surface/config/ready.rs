@@ -50,15 +50,18 @@ async fn the_network_that_is_not_there_is_named() {
     shape::no_nulls(&supported, "supported");
 }
 
-/// Without gas money payments can be judged and not settled, and that is nobody's fault but ours.
+/// Without gas money payments can be judged and not settled, and that is nobody's fault but ours. Ready means that there is
+/// enough for a settlement, not that there is some.
 #[tokio::test]
 async fn a_signer_without_gas_money_is_no_verdict() {
     let bench = Online::start().await;
     let signer = dev_address(0);
-    for (wei, ready) in [(0_u64, 503), (1, 200)] {
+    // The last is what the gas of half a transfer costs at the least, on a chain whose tip is one gwei.
+    for wei in [0, 1, 40_000 * 1_000_000_000_u64] {
         bench.anvil.set_balance(signer, U256::from(wei)).await.unwrap();
         let answer = bench.client.get("/readyz").await.unwrap();
-        assert_eq!(answer.status, ready, "{}", answer.text);
+        assert_eq!(answer.status, 503, "{wei} wei: {}", answer.text);
+        assert!(answer.text.contains("eip155:84532: no signer can pay"), "{}", answer.text);
         for version in [X402Version::V1, X402Version::V2] {
             let payment = bench.payment(version).await.sign();
             let answer = bench.post(Endpoint::Settle, &payment).await;
@@ -66,9 +69,20 @@ async fn a_signer_without_gas_money_is_no_verdict() {
         }
     }
     assert_eq!(bench.proxy.count("eth_sendRawTransaction"), 0);
-    bench.anvil.set_balance(signer, U256::from(10).pow(U256::from(18))).await.unwrap();
+    // Ready as soon as there is enough: then it does settle.
+    let (mut poor, mut rich) = (0_u128, 10_u128.pow(18));
+    while rich - poor > 10_u128.pow(12) {
+        let wei = poor.midpoint(rich);
+        bench.anvil.set_balance(signer, U256::from(wei)).await.unwrap();
+        match bench.client.get("/readyz").await.unwrap().status {
+            200 => rich = wei,
+            _ => poor = wei,
+        }
+    }
+    bench.anvil.set_balance(signer, U256::from(rich)).await.unwrap();
+    assert_eq!(bench.client.get("/readyz").await.unwrap().status, 200);
     let payment = bench.payment(X402Version::V2).await.sign();
-    bench.accepted(&payment, "with gas money").await;
+    bench.accepted(&payment, "with just enough gas money").await;
 }
 
 /// The operator's bound on what a settlement may cost.
