@@ -15,7 +15,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 /// x402 facilitator: tells sellers whether a signed stablecoin payment is good, and moves the money.
 #[derive(Debug, Parser)]
-#[command(name = "quittance", version = VERSION, disable_help_subcommand = true)]
+#[command(name = "quittance", version = VERSION)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

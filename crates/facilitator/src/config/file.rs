@@ -129,6 +129,13 @@ impl File {
                 "must be at most 30000000: no node simulates with more",
             ));
         }
+        const MARGIN_SECONDS_MAX: u64 = 86_400;
+        if self.policy.validity_margin_seconds > MARGIN_SECONDS_MAX {
+            return Err(ConfigError::value(
+                "policy.validity_margin_seconds",
+                "must be at most 86400: authorizations are rarely valid for longer than a day",
+            ));
+        }
         let lifetime = self.policy.authorization_lifetime_seconds_max;
         if lifetime != 0 && lifetime <= self.policy.validity_margin_seconds {
             return Err(ConfigError::value(
@@ -178,7 +185,10 @@ impl Server {
             .map(|origin| {
                 // A wildcard would be taken for a host and match nothing.
                 let bare = !origin.contains('*')
-                    && url::Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
+                    && url::Url::parse(origin).is_ok_and(|url| {
+                        matches!(url.scheme(), "http" | "https")
+                            && url.origin().ascii_serialization() == *origin
+                    });
                 match origin.parse() {
                     Ok(value) if bare => Ok(value),
                     _ => Err(ConfigError::value(
@@ -192,7 +202,17 @@ impl Server {
             .api_keys
             .iter()
             .enumerate()
-            .map(|(i, reference)| secret::resolve(&format!("server.api_keys[{i}]"), reference))
+            .map(|(i, reference)| {
+                let key = format!("server.api_keys[{i}]");
+                let secret = secret::resolve(&key, reference)?;
+                match secret.expose().bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+                    true => Ok(secret),
+                    false => Err(ConfigError::value(
+                        key,
+                        "must be one line of printable ASCII: clients send it in a header",
+                    )),
+                }
+            })
             .collect::<Result<_, _>>()?;
         Ok(ServerSettings {
             listen,

@@ -121,6 +121,8 @@ pub(super) fn v1_names(networks: &[Endpoints]) -> BTreeMap<String, String> {
 
 impl Network {
     fn endpoints(&self, key: &dyn Fn(&str) -> String) -> Result<Endpoints, ConfigError> {
+        /// As much of a name as answers repeat.
+        const V1_NAME_BYTES_MAX: usize = 64;
         let network: ChainNetwork =
             self.id.parse().map_err(|_| ConfigError::value(key("id"), "must be eip155:<chain id>"))?;
         let v1_name = match &self.v1_name {
@@ -130,6 +132,12 @@ impl Network {
                 return Err(ConfigError::value(
                     key("v1_name"),
                     "is a legacy name like base-sepolia, not CAIP-2",
+                ));
+            }
+            Some(name) if name.len() > V1_NAME_BYTES_MAX || !name.bytes().all(|b| b.is_ascii_graphic()) => {
+                return Err(ConfigError::value(
+                    key("v1_name"),
+                    "must be a name like base-sepolia: at most 64 characters, printable ASCII, no spaces",
                 ));
             }
             Some(name) => Some(name.clone()),

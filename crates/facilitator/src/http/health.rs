@@ -1,12 +1,12 @@
 //! `GET /healthz`: the process is up. `GET /readyz`: it would take payments, or why not.
 
-use super::App;
+use super::{App, shape::RETRY_AFTER_SECONDS};
 use crate::network::NetworkService;
 use axum::{
     Json,
     body::Body,
     extract::State,
-    http::{Response, StatusCode},
+    http::{Response, StatusCode, header},
     response::IntoResponse,
 };
 use futures::future::join_all;
@@ -33,8 +33,8 @@ pub(super) async fn readyz(State(app): State<App>) -> Response<Body> {
     if reasons.is_empty() {
         return Json(json!({ "status": "ready" })).into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "not ready", "reasons": reasons })))
-        .into_response()
+    let body = Json(json!({ "status": "not ready", "reasons": reasons }));
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)], body).into_response()
 }
 
 async fn reason(service: Arc<NetworkService>) -> Option<String> {

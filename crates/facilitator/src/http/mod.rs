@@ -22,6 +22,7 @@ use crate::{
 use axum::{
     Router,
     body::Body,
+    extract::State,
     http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header},
     middleware,
     response::IntoResponse,
@@ -30,7 +31,7 @@ use axum::{
 use places::Places;
 use shape::TransportFault;
 use std::{sync::Arc, time::Duration};
-use tower::{ServiceBuilder, util::MapRequestLayer};
+use tower::{ServiceBuilder, ServiceExt, util::MapRequestLayer};
 use tower_http::{
     catch_panic::CatchPanicLayer,
     cors::{AllowHeaders, AllowOrigin, CorsLayer},
@@ -70,16 +71,16 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .method_not_allowed_fallback(wrong_method);
-    let routes = guarded.merge(open).fallback(not_found).with_state(app);
+    let routes = guarded
+        .merge(open)
+        .fallback(not_found)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(guard::panicked));
     // Outside the router, so that it sees the path as it will be matched.
     let outer = ServiceBuilder::new()
         .layer(middleware::from_fn(unread::closes))
         .layer(MapRequestLayer::new(normalise_path))
-        .layer(middleware::from_fn(preflight_is_204))
-        .option_layer(cors(&server.cors_origins))
-        .layer(CatchPanicLayer::custom(guard::panicked))
-        .map_response(IntoResponse::into_response)
-        .service(routes);
+        .service(with_cors(routes, &server.cors_origins));
     Router::new().fallback_service(outer)
 }
 
@@ -108,22 +109,33 @@ fn normalise_path(mut request: Request<Body>) -> Request<Body> {
 }
 
 /// Closed by default. An allowed origin may send any header: clients ask for more than they need.
-fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
-    (!origins.is_empty()).then(|| {
-        CorsLayer::new()
-            .allow_origin(AllowOrigin::list(origins.iter().cloned()))
-            .allow_methods([Method::GET, Method::POST])
-            .allow_headers(AllowHeaders::mirror_request())
-            .expose_headers([header::RETRY_AFTER, HeaderName::from_static("extension-responses")])
-    })
+fn with_cors(routes: Router, origins: &[HeaderValue]) -> Router {
+    if origins.is_empty() {
+        return routes;
+    }
+    let cors = CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins.iter().cloned()))
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([header::RETRY_AFTER, HeaderName::from_static("extension-responses")]);
+    let preflights = middleware::from_fn_with_state(routes.clone(), preflights);
+    routes.layer(cors).layer(preflights)
 }
 
-/// A preflight has no body to answer with.
-async fn preflight_is_204(request: Request<Body>, next: middleware::Next) -> Response<Body> {
-    let is_preflight = request.method() == Method::OPTIONS;
-    let mut response = next.run(request).await;
-    if is_preflight && response.status() == StatusCode::OK {
-        *response.status_mut() = StatusCode::NO_CONTENT;
+/// The CORS layer takes every `OPTIONS` for a preflight. One that is none goes past it, and a preflight's answer has no body.
+async fn preflights(
+    State(routes): State<Router>,
+    request: Request<Body>,
+    next: middleware::Next,
+) -> Response<Body> {
+    if request.method() != Method::OPTIONS {
+        return next.run(request).await;
     }
+    let of_a_preflight = [header::ORIGIN, header::ACCESS_CONTROL_REQUEST_METHOD];
+    if !of_a_preflight.iter().all(|name| request.headers().contains_key(name)) {
+        return routes.oneshot(request).await.into_response();
+    }
+    let mut response = next.run(request).await;
+    *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }

@@ -20,7 +20,7 @@ use quittance_protocol::{
 };
 use quittance_store::model::{PaymentFilter, SettlementId};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Rows in one answer.
 const ROWS_MAX: u32 = 100;
@@ -38,7 +38,7 @@ pub(super) async fn one(State(app): State<App>, id: Result<Path<String>, PathRej
 
 pub(super) async fn list(
     State(app): State<App>,
-    query: Result<Query<BTreeMap<String, String>>, QueryRejection>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Response<Body> {
     let Ok(Query(query)) = query else { return bad("the query cannot be read") };
     let filter = match filter(&app, &query) {
@@ -54,10 +54,14 @@ pub(super) async fn list(
     }
 }
 
-fn filter(app: &App, query: &BTreeMap<String, String>) -> Result<PaymentFilter, Box<Response<Body>>> {
+fn filter(app: &App, query: &[(String, String)]) -> Result<PaymentFilter, Box<Response<Body>>> {
     let bad = |message| Box::new(bad(message));
     let mut filter = PaymentFilter::default();
+    let mut names = BTreeSet::new();
     for (name, value) in query {
+        if !names.insert(name) {
+            return Err(bad("each filter can be given once"));
+        }
         match name.as_str() {
             "network" => {
                 filter.network = Some(network(app, value).ok_or_else(|| bad("network is not served here"))?)

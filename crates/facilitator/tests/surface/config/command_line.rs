@@ -8,6 +8,8 @@ async fn help_goes_to_stdout() {
     for (args, words) in [
         (vec!["--help"], vec!["serve", "check", "demo"]),
         (vec!["-h"], vec!["serve"]),
+        (vec!["help"], vec!["serve", "check", "demo"]),
+        (vec!["help", "serve"], vec!["--config", "QUITTANCE_CONFIG"]),
         (vec!["serve", "--help"], vec!["--config", "QUITTANCE_CONFIG"]),
         (vec!["check", "--help"], vec!["--config"]),
         (vec!["demo", "--help"], vec!["--once"]),

@@ -83,7 +83,23 @@ async fn its_id() {
         ],
     )
     .await;
-    each("v1_name", &["1", "true", "\"eip155:84532\"", "[]"]).await;
+    let long = format!("\"{}\"", "x".repeat(65));
+    each(
+        "v1_name",
+        &[
+            "1",
+            "true",
+            "\"eip155:84532\"",
+            "[]",
+            "\" \"",
+            "\"base sepolia\"",
+            "\"base-sepolia \"",
+            "\"base\\tsepolia\"",
+            "\"base-s\u{00e9}polia\"",
+            &long,
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]

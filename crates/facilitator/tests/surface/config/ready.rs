@@ -22,6 +22,7 @@ async fn the_network_that_is_not_there_is_named() {
     let client = server.client().unwrap();
     let ready = client.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 503, "{}", ready.text);
+    assert!(ready.retry_after_seconds().is_some_and(|seconds| seconds > 0), "{:?}", ready.headers);
     let reasons = ready.json["reasons"].as_array().unwrap();
     assert_eq!(reasons.len(), 2, "{}", ready.text);
     assert!(reasons.iter().any(|reason| reason.as_str().unwrap().contains("eip155:8453")), "{}", ready.text);

@@ -52,6 +52,13 @@ async fn a_key_in_the_file_is_refused_and_not_shown() {
         let ended = Cli::with_file(&toml).env("SIGNER", &key).env("EMPTY", "").run(&["serve"]).await;
         ended.refused("server.api_keys", value);
     }
+    // No header can carry these, so nobody could ever come in.
+    for text in ["SECRETKEYMARKER\nSECRETKEYMARKER", "SECRETKEYMARKER\tx", "SECRETKEYMARKER-\u{e9}", "\u{7f}"]
+    {
+        let toml = format!("server.api_keys = [\"env:API_KEY\"]\n{}", entry("[\"env:SIGNER\"]"));
+        let ended = Cli::with_file(&toml).env("SIGNER", &key).env("API_KEY", text).run(&["serve"]).await;
+        ended.refused("server.api_keys[0]", &format!("{text:?}"));
+    }
 }
 
 #[tokio::test]

@@ -110,6 +110,9 @@ async fn sizes_and_times() {
 async fn bounds_that_refuse_every_payment() {
     let both = "policy.validity_margin_seconds = 60\npolicy.authorization_lifetime_seconds_max";
     refuses(both, "59", "policy.authorization_lifetime_seconds_max").await;
+    // Longer than any authorization is valid.
+    each("policy.validity_margin_seconds", &["86401", "9223372036854775807", "\"18446744073709551615\""])
+        .await;
     // More gas than any block has: every question about a payment would ask for it, and no node gives it.
     each("policy.gas_per_settlement_max", &["9223372036854775807", "1000000000000"]).await;
 }
@@ -159,6 +162,10 @@ async fn origins() {
             "[\"https://shop.example:443\"]",
             "[\"https://user:SECRETKEYMARKER@shop.example\"]",
             "[\"https://shop.example\", \"*\"]",
+            "[\"ftp://shop.example\"]",
+            "[\"ws://shop.example\"]",
+            "[\"wss://shop.example\"]",
+            "[\"file:///shop\"]",
         ],
     )
     .await;

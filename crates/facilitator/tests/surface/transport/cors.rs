@@ -85,6 +85,26 @@ async fn a_listed_origin_may_send_what_it_likes() {
     bench.nothing_reserved().await;
 }
 
+/// An `OPTIONS` that asks for no permission is a method like any other.
+#[tokio::test]
+async fn what_is_no_preflight_is_405() {
+    let bench = listed().await;
+    for path in ["/verify", "/settle", "/supported", "//verify/"] {
+        for headers in [
+            vec![],
+            vec![("origin", LISTED)],
+            vec![("access-control-request-method", "POST")],
+            vec![("access-control-request-headers", "content-type")],
+        ] {
+            let answer = bench.client.request(Method::OPTIONS, path, &headers, None).await.unwrap();
+            assert_eq!(answer.status, 405, "{path} {headers:?} {}", answer.text);
+            assert!(answer.header("allow").is_some(), "{path} {headers:?}");
+        }
+    }
+    let answer = bench.client.request(Method::OPTIONS, "/nowhere", &[], None).await.unwrap();
+    assert_eq!(answer.status, 404);
+}
+
 #[tokio::test]
 async fn an_origin_that_is_not_listed_stays_outside() {
     let bench = listed().await;

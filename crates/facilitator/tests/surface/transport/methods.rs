@@ -147,6 +147,8 @@ async fn a_question_about_settlements_that_makes_no_sense_is_400() {
         "/settlements?network=eip155:1",
         "/settlements?network=",
         "/settlements?payer=0x209693Bc6afc0C5328bA36FaF03C514EF312287C&limit=1",
+        "/settlements?payer=0x209693Bc6afc0C5328bA36FaF03C514EF312287C&payer=0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+        "/settlements?payer=0x209693Bc6afc0C5328bA36FaF03C514EF312287C&network=base-sepolia&network=eip155:84532",
         "/settlements/1",
         "/settlements/not-a-uuid",
         "/settlements/%ff",
