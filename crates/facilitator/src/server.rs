@@ -3,6 +3,7 @@
 use crate::{
     clock,
     config::Settings,
+    descriptors,
     facilitator::Facilitator,
     fault_point::{Point, reached},
     http,
@@ -53,11 +54,13 @@ pub struct Server {
     listener: TcpListener,
     operator: Option<(TcpListener, PrometheusHandle)>,
     router: axum::Router,
+    connections_max: usize,
 }
 
 impl Server {
     /// Opens the store, looks after what an earlier process left, and listens.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let connections_max = descriptors::room_for(settings.server.connections_max);
         // Before anything is counted.
         let operator = match settings.server.operator_listen {
             None => None,
@@ -79,7 +82,7 @@ impl Server {
         }
         let listener = listen("server.listen", settings.server.listen).await?;
         let router = http::router(facilitator.clone(), &settings.server);
-        Ok(Self { facilitator, listener, operator, router })
+        Ok(Self { facilitator, listener, operator, router, connections_max })
     }
 
     /// Where it listens.
@@ -94,7 +97,7 @@ impl Server {
 
     /// Serves until the stopper is canceled. What is in flight is finished, or parked with every byte of it stored.
     pub async fn run(self) {
-        let Self { facilitator, listener, operator, router } = self;
+        let Self { facilitator, listener, operator, router, connections_max } = self;
         if let Some((listener, handle)) = operator {
             tokio::spawn(operator::serve(listener, handle, facilitator.stopping.clone()));
         }
@@ -102,7 +105,7 @@ impl Server {
             tokio::spawn(keeper::run(facilitator.clone(), service.clone()));
         }
         tokio::spawn(sweep(facilitator.clone()));
-        http::serve(listener, router, facilitator.stopping.clone()).await;
+        http::serve(listener, router, connections_max, facilitator.stopping.clone()).await;
         reached(Point::Stopping);
         facilitator.tasks.close();
         if tokio::time::timeout(PARK_TIMEOUT, facilitator.tasks.wait()).await.is_err() {

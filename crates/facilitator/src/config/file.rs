@@ -24,6 +24,7 @@ pub(super) struct File {
 struct Server {
     listen: String,
     operator_listen: String,
+    connections_max: usize,
     body_bytes_max: usize,
     request_timeout_ms: u64,
     cors_origins: Vec<String>,
@@ -176,6 +177,10 @@ impl Server {
                 "is not a loopback address: set server.api_keys, or say server.public = true",
             ));
         }
+        const CONNECTIONS_MAX: usize = 1 << 20;
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections_max) {
+            return Err(ConfigError::value("server.connections_max", "must be 1 to 1048576"));
+        }
         if self.body_bytes_max < 1024 {
             return Err(ConfigError::value("server.body_bytes_max", "must be at least 1024 bytes"));
         }
@@ -218,6 +223,7 @@ impl Server {
             listen,
             operator_listen,
             operator_listen_is_default: self.operator_listen == DEFAULT_OPERATOR_LISTEN,
+            connections_max: self.connections_max,
             body_bytes_max: self.body_bytes_max,
             request_timeout: Duration::from_millis(positive(
                 "server.request_timeout_ms",

@@ -89,6 +89,8 @@ pub struct ServerSettings {
     pub operator_listen: Option<SocketAddr>,
     /// Whether that is the embedded default, which nobody asked for.
     pub operator_listen_is_default: bool,
+    /// Open connections.
+    pub connections_max: usize,
     /// Largest body.
     pub body_bytes_max: usize,
     /// Longest answer.

@@ -1,9 +1,12 @@
-//! A TCP connection that knows when an answer has left it, and whether the caller was still there.
+//! A TCP connection that knows when an answer has left it, and whether the caller was still there. It ends with an error when
+//! the caller takes too long for a request's head or for reading an answer.
 
+use super::seats::Seat;
 use crate::answer::Outbox;
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -13,6 +16,11 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
+/// Longest time for a request's head, from the connection's beginning or the head's first byte to its last one. Honest heads
+/// are one packet; this is for what a lost packet costs, some times over.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Longest time for an answer that does not fit into the socket's buffer to be read.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long, and for how many bytes, a caller may go on sending what it was told is not wanted.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -22,7 +30,41 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) struct Connection {
     stream: TcpStream,
     outbox: Outbox,
+    seat: Arc<Seat>,
+    heads_seen: u64,
+    head: Deadline,
+    answer: Deadline,
     lingering: Option<Lingering>,
+}
+
+/// A wait that has an end once it has begun.
+#[derive(Debug)]
+struct Deadline {
+    time: Duration,
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    fn of(time: Duration) -> Self {
+        Self { time, until: None }
+    }
+
+    fn begin(&mut self) {
+        let time = self.time;
+        self.until.get_or_insert_with(|| Box::pin(sleep(time)));
+    }
+
+    fn end(&mut self) {
+        self.until = None;
+    }
+
+    /// An error once it is over; until then the task is woken when it will be.
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.until.as_mut().map(|until| until.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -32,8 +74,28 @@ struct Lingering {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, outbox: Outbox) -> Self {
-        Self { stream, outbox, lingering: None }
+    pub(super) fn new(stream: TcpStream, outbox: Outbox, seat: Arc<Seat>) -> Self {
+        let (mut head, answer) = (Deadline::of(HEAD_TIME), Deadline::of(ANSWER_TIME));
+        head.begin();
+        Self { stream, outbox, seat, heads_seen: 0, head, answer, lingering: None }
+    }
+
+    /// Whatever was waited for is over when the head it was waited for has come.
+    fn check_head(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let heads = self.seat.heads();
+        if heads != self.heads_seen {
+            self.heads_seen = heads;
+            self.head.end();
+        }
+        self.head.check(cx)
+    }
+
+    fn written(&mut self, cx: &mut Context<'_>, bytes: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if bytes.is_pending() {
+            self.answer.begin();
+            self.answer.check(cx)?;
+        }
+        bytes
     }
 
     /// Takes in and forgets what still comes, until the caller ends too. Closing a socket with unread bytes resets it,
@@ -83,14 +145,21 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        self.check_head(cx)?;
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before && self.seat.expects_head() {
+            self.head.begin();
+        }
+        read
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.refuse_if_gone(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let bytes = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.written(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -99,7 +168,8 @@ impl AsyncWrite for Connection {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.refuse_if_gone(cx)?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let bytes = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.written(cx, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -111,6 +181,7 @@ impl AsyncWrite for Connection {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.outbox.flushed();
+            self.answer.end();
         }
         flushed
     }

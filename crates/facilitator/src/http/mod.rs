@@ -7,6 +7,7 @@ mod health;
 mod listener;
 mod payee;
 mod payments;
+mod seats;
 mod places;
 mod settlements;
 pub(crate) mod shape;

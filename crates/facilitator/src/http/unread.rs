@@ -1,7 +1,9 @@
-//! A request whose body nobody read to its end ends its connection. The answer has to say so: a caller that keeps the
-//! connection would send its next request into the closing.
+//! How far a request has come, told to the connection's seat. One whose body nobody read to its end ends its connection, and
+//! the answer has to say so: a caller that keeps the connection would send its next request into the closing.
 
+use super::seats::Seat;
 use axum::{
+    Extension,
     body::{Body, Bytes},
     http::{HeaderValue, Request, Response, header},
     middleware::Next,
@@ -9,29 +11,33 @@ use axum::{
 use http_body::{Body as _, Frame, SizeHint};
 use std::{
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 /// `Connection: close` on answers to requests that were not read.
-pub(super) async fn closes(request: Request<Body>, next: Next) -> Response<Body> {
+pub(super) async fn closes(
+    Extension(seat): Extension<Arc<Seat>>,
+    request: Request<Body>,
+    next: Next,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let read = Arc::new(AtomicBool::new(body.is_end_stream()));
-    let body = Body::new(Watched { body, read: read.clone() });
+    seat.head_read();
+    if body.is_end_stream() {
+        seat.request_read();
+    }
+    let body = Body::new(Watched { body, seat: seat.clone() });
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    if !read.load(Ordering::Relaxed) {
+    if !seat.answered() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// A body that tells whether it was read to its end.
+/// A body that tells when it was read to its end.
 struct Watched {
     body: Body,
-    read: Arc<AtomicBool>,
+    seat: Arc<Seat>,
 }
 
 impl http_body::Body for Watched {
@@ -44,7 +50,7 @@ impl http_body::Body for Watched {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if frame.is_none() || self.body.is_end_stream() {
-            self.read.store(true, Ordering::Relaxed);
+            self.seat.request_read();
         }
         Poll::Ready(frame)
     }

@@ -87,6 +87,7 @@ async fn the_outside_world() {
 async fn sizes_and_times() {
     let never = ["-1", "1.5", "\"1\"", "true", "[]", "{}", "99999999999999999999"];
     for key in [
+        "server.connections_max",
         "server.body_bytes_max",
         "server.request_timeout_ms",
         "policy.validity_margin_seconds",
@@ -99,6 +100,7 @@ async fn sizes_and_times() {
             refuses(key, value, if value == never[6] { "configuration" } else { key }).await;
         }
     }
+    each("server.connections_max", &["0", "1048577"]).await;
     each("server.body_bytes_max", &["0", "1", "1023"]).await;
     each("server.request_timeout_ms", &["0"]).await;
     each("policy.gas_per_settlement_max", &["0", "20999", "99999"]).await;

@@ -2,6 +2,7 @@
 
 mod connections;
 mod cors;
+mod hostile;
 mod keys;
 mod malformed;
 mod methods;
