@@ -66,7 +66,7 @@ impl Prices {
     /// The most that a transfer from an account can cost: a lane with less settles nothing.
     pub(crate) fn plain_settlement(&self, base_fee: u128) -> U256 {
         /// Of a token behind a proxy, to a payee that has none of it yet.
-        const GAS: u64 = 120_000;
+        const GAS: u64 = 150_000;
         const CALLDATA_BYTES: usize = 400;
         self.first_offer(base_fee, GAS, CALLDATA_BYTES).1
     }

@@ -107,29 +107,3 @@ async fn the_original_is_mined_after_its_replacement() {
     bench.assert_one_transaction_paid(&payment, original).await;
     assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(original));
 }
-
-/// How many payments one block settles when more than enough are asked for.
-async fn settled_by_one_block(signers: usize) -> usize {
-    /// What one signer may have on its way.
-    const ROOM: usize = 256;
-    let bench = Setup::new(StoreKind::Sqlite).no_mining().signers(signers).start().await;
-    bench.anvil.rpc("evm_setBlockGasLimit", json!([hex_quantity(1_000_000_000_u64)])).await.unwrap();
-    let payments = bench.payments(signers * ROOM + 30).await;
-    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_answered(SEND, u64::try_from(signers * ROOM).unwrap()).await.unwrap();
-    bench.anvil.mine(1).await.unwrap();
-    let settled = bench.transfers().await.len();
-    bench.anvil.set_interval_mining(1).await.unwrap();
-    for (call, payment) in calls.into_iter().zip(&payments) {
-        call.await.unwrap().unwrap().success_of(payment);
-    }
-    bench.assert_paid_once(&payments).await;
-    settled
-}
-
-/// Signers add up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_signers_settle_four_times_as_much_in_a_block() {
-    let (one, four) = (settled_by_one_block(1).await, settled_by_one_block(4).await);
-    assert_eq!((one, four), (256, 1024));
-}

@@ -24,6 +24,7 @@ mod rebroadcast;
 mod reorganisation;
 mod replicas;
 mod reservations;
+mod room;
 mod round_trips;
 mod shutdown;
 mod stale_node;
