@@ -1,39 +1,143 @@
 //! The request's body, and the answer's body that knows whether it was written.
 
-use super::shape::TransportFault;
-use crate::answer::{Arrival, Outbox};
+use super::{
+    App, guard,
+    places::Place,
+    shape::{Endpoint, TransportFault},
+};
+use crate::{
+    answer::{Arrival, Outbox},
+    fault::Fault,
+};
 use axum::{
     body::{Body, Bytes},
-    http::{HeaderMap, header},
+    extract::FromRequest,
+    http::{HeaderMap, Request, Response, header},
 };
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
+use quittance_protocol::wire::Echo;
 use serde_json::Value;
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep},
 };
 
-/// Reads a JSON body of at most `bytes_max` bytes. Nesting is bounded by the JSON reader (128 levels).
-pub(crate) async fn read_json(
-    headers: &HeaderMap,
-    body: Body,
-    bytes_max: usize,
-) -> Result<Value, TransportFault> {
+/// Longest time for a body to come. Honest bodies are a few packets.
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// Bytes of a body that need no room: every connection may have them, and payments are smaller.
+const SMALL_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of all larger bodies together, beyond the small part of each; a single body of the largest size always fits.
+const LARGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Room in memory for large bodies. It is taken for what has come, not for what is announced, and kept until the request is
+/// answered, since parsed JSON is larger still.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyRoom(Arc<Semaphore>);
+
+impl BodyRoom {
+    pub(super) fn new(body_bytes_max: usize) -> Self {
+        Self(Arc::new(Semaphore::new(body_bytes_max.clamp(LARGE_BYTES_MAX, Semaphore::MAX_PERMITS))))
+    }
+
+    /// `None`: there is no room for so many bytes more.
+    fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    }
+}
+
+/// A request that has come as a whole and has a place. Only then does it cost the others anything.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Value,
+    pub(super) place: Place,
+    /// When its head had come.
+    pub(super) started: Instant,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl FromRequest<App> for Received {
+    type Rejection = Response<Body>;
+
+    async fn from_request(request: Request<Body>, app: &App) -> Result<Self, Response<Body>> {
+        #[allow(clippy::disallowed_methods)] // the edge where a request's time begins
+        let started = Instant::now();
+        let endpoint = Endpoint::of_path(request.uri().path());
+        Self::receive(request, app, started).await.map_err(|not_received| match not_received {
+            NotReceived::Theirs(fault) => guard::transport_fault_with(fault, endpoint, &Echo::default()),
+            NotReceived::Ours(fault) => guard::fault(&fault, endpoint, &Echo::default()),
+        })
+    }
+}
+
+enum NotReceived {
+    Theirs(TransportFault),
+    Ours(Fault),
+}
+
+impl From<TransportFault> for NotReceived {
+    fn from(fault: TransportFault) -> Self {
+        Self::Theirs(fault)
+    }
+}
+
+impl Received {
+    async fn receive(request: Request<Body>, app: &App, started: Instant) -> Result<Self, NotReceived> {
+        let (parts, body) = request.into_parts();
+        check_head(&parts.headers, app.body_bytes_max)?;
+        let (bytes, room) = tokio::select! {
+            read = read(body, app) => read?,
+            () = sleep(BODY_TIME.min(app.request_timeout)) => return Err(TransportFault::SLOW_BODY.into()),
+            () = app.facilitator.stopping_for(guard::STOPPING) => return Err(NotReceived::Ours(Fault::Stopping)),
+        };
+        let place = app.places.take().ok_or(NotReceived::Ours(Fault::Busy))?;
+        // Nesting is bounded by the JSON reader (128 levels).
+        let body = serde_json::from_slice(&bytes).map_err(|_| TransportFault::NOT_JSON)?;
+        Ok(Self { headers: parts.headers, body, place, started, _room: room })
+    }
+}
+
+/// What the head says about the body.
+fn check_head(headers: &HeaderMap, bytes_max: usize) -> Result<(), TransportFault> {
     if !is_json(headers) {
         return Err(TransportFault::WRONG_CONTENT_TYPE);
     }
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > bytes_max) {
-        return Err(TransportFault::TOO_LARGE);
+    match announced {
+        Some(length) if length > bytes_max => Err(TransportFault::TOO_LARGE),
+        _ => Ok(()),
     }
-    let bytes = match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(TransportFault::TOO_LARGE),
-        Err(_) => return Err(TransportFault::BROKEN_BODY),
-    };
-    serde_json::from_slice(&bytes).map_err(|_| TransportFault::NOT_JSON)
+}
+
+/// Copies what comes: kept chunks of a few bytes would hold far more memory than they have bytes.
+async fn read(mut body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), NotReceived> {
+    let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| TransportFault::BROKEN_BODY)?.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        if length > app.body_bytes_max {
+            return Err(TransportFault::TOO_LARGE.into());
+        }
+        let taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = length.saturating_sub(SMALL_BYTES_MAX + taken);
+        if more > 0 {
+            let more = app.body_room.take(more).ok_or(NotReceived::Ours(Fault::Busy))?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, room))
 }
 
 /// `application/json` or `application/*+json`, with any parameters.

@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
 /// How long a process that is to stop goes on with a request; connections are cut some seconds later.
-const STOPPING: Duration = Duration::from_secs(6);
+pub(super) const STOPPING: Duration = Duration::from_secs(6);
 
 /// A fault of the request itself.
 pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Body> {
@@ -65,24 +65,23 @@ pub(super) async fn authorized(State(app): State<App>, request: Request<Body>, n
 }
 
 /// Refuses what would only queue.
-pub(super) async fn place(State(app): State<App>, mut request: Request<Body>, next: Next) -> Response<Body> {
-    let Some(place) = app.places.take() else {
+pub(super) async fn place(State(app): State<App>, request: Request<Body>, next: Next) -> Response<Body> {
+    let Some(_place) = app.places.take() else {
         return fault(&Fault::Busy, Endpoint::of_path(request.uri().path()), &Echo::default());
     };
-    request.extensions_mut().insert(place.clone());
-    let response = next.run(request).await;
-    drop(place);
-    response
+    next.run(request).await
 }
 
-/// An answer within `server.request_timeout_ms`, or what stands in for it; sooner when the process is to stop.
+/// An answer within `server.request_timeout_ms` of the request's beginning, or what stands in for it; sooner when the process
+/// is to stop.
 pub(super) async fn in_time(
     app: &App,
+    started: Instant,
     answer: impl Future<Output = Response<Body>>,
 ) -> Result<Response<Body>, Fault> {
     tokio::select! {
         answer = answer => Ok(answer),
-        () = tokio::time::sleep(app.request_timeout) => Err(Fault::Timeout),
+        () = tokio::time::sleep_until(started + app.request_timeout) => Err(Fault::Timeout),
         () = app.facilitator.stopping_for(STOPPING) => Err(Fault::Stopping),
     }
 }

@@ -7,8 +7,8 @@ mod health;
 mod listener;
 mod payee;
 mod payments;
-mod seats;
 mod places;
+mod seats;
 mod settlements;
 pub(crate) mod shape;
 mod supported;
@@ -29,6 +29,7 @@ use axum::{
     response::IntoResponse,
     routing::{get, post},
 };
+use body::BodyRoom;
 use places::Places;
 use shape::TransportFault;
 use std::{sync::Arc, time::Duration};
@@ -46,6 +47,7 @@ pub(crate) struct App {
     pub(crate) request_timeout: Duration,
     pub(crate) api_keys: Arc<Vec<Secret>>,
     pub(crate) places: Places,
+    pub(crate) body_room: BodyRoom,
 }
 
 /// The public listener's routes.
@@ -56,16 +58,18 @@ pub(crate) fn router(facilitator: Arc<Facilitator>, server: &ServerSettings) -> 
         request_timeout: server.request_timeout,
         api_keys: Arc::new(server.api_keys.clone()),
         places: Places::default(),
+        body_room: BodyRoom::new(server.body_bytes_max),
     };
+    // What has a body takes its place when that has come (`body::Received`).
+    let place = middleware::from_fn_with_state(app.clone(), guard::place);
     let guarded = Router::new()
         .route("/verify", post(payments::verify))
         .route("/settle", post(payments::settle))
         .route("/payee", post(payee::payee))
-        .route("/supported", get(supported::supported))
-        .route("/settlements", get(settlements::list))
-        .route("/settlements/{id}", get(settlements::one))
+        .route("/supported", get(supported::supported).route_layer(place.clone()))
+        .route("/settlements", get(settlements::list).route_layer(place.clone()))
+        .route("/settlements/{id}", get(settlements::one).route_layer(place))
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn_with_state(app.clone(), guard::place))
         .layer(middleware::from_fn_with_state(app.clone(), guard::authorized))
         .layer(middleware::from_fn(guard::measured));
     let open = Router::new()

@@ -3,7 +3,7 @@
 
 use super::{
     App,
-    body::read_json,
+    body::Received,
     guard,
     shape::{self, Endpoint},
 };
@@ -11,7 +11,7 @@ use axum::{
     Json,
     body::Body,
     extract::State,
-    http::{Request, Response, StatusCode},
+    http::{Response, StatusCode},
     response::IntoResponse,
 };
 use quittance_protocol::{
@@ -20,18 +20,13 @@ use quittance_protocol::{
 };
 use serde_json::{Value, json};
 
-pub(super) async fn payee(State(app): State<App>, request: Request<Body>) -> Response<Body> {
-    guard::in_time(&app, payee_within(&app, request))
+pub(super) async fn payee(State(app): State<App>, request: Received) -> Response<Body> {
+    guard::in_time(&app, request.started, payee_within(&app, &request.body))
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Other, &Echo::default()))
 }
 
-async fn payee_within(app: &App, request: Request<Body>) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = match read_json(&parts.headers, body, app.body_bytes_max).await {
-        Ok(body) => body,
-        Err(fault) => return guard::transport_fault_with(fault, Endpoint::Other, &Echo::default()),
-    };
+async fn payee_within(app: &App, body: &Value) -> Response<Body> {
     let part = |name: &str| body.get(name).filter(|value| !value.is_null());
     let resource = match part("resource") {
         None => None,

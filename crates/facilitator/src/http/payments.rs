@@ -2,9 +2,9 @@
 
 use super::{
     App,
-    body::{DeliveredBody, read_json},
+    body::{DeliveredBody, Received},
     guard,
-    places::{PayerPlace, Place},
+    places::PayerPlace,
     shape::{self, Endpoint, TransportFault},
 };
 use crate::{
@@ -21,7 +21,7 @@ use axum::{
     Extension,
     body::Body,
     extract::State,
-    http::{HeaderValue, Request, Response, StatusCode, header},
+    http::{HeaderValue, Response, StatusCode, header},
 };
 use quittance_protocol::{
     code::Code,
@@ -36,37 +36,25 @@ use tokio::time::Instant;
 pub(super) async fn verify(
     State(app): State<App>,
     Extension(outbox): Extension<Outbox>,
-    Extension(place): Extension<Place>,
-    request: Request<Body>,
+    request: Received,
 ) -> Response<Body> {
-    let mut echo = Echo::default();
-    guard::in_time(&app, verify_within(&app, outbox, place, request, &mut echo))
+    let echo = Echo::of(&request.body);
+    guard::in_time(&app, request.started, verify_within(&app, outbox, request, &echo))
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Verify, &echo))
 }
 
-async fn verify_within(
-    app: &App,
-    outbox: Outbox,
-    place: Place,
-    request: Request<Body>,
-    echo: &mut Echo,
-) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = match read_json(&parts.headers, body, app.body_bytes_max).await {
-        Ok(body) => body,
-        Err(fault) => return guard::transport_fault_with(fault, Endpoint::Verify, echo),
-    };
-    *echo = Echo::of(&body);
-    let request = match wire::parse(&body, &app.facilitator.served) {
+async fn verify_within(app: &App, outbox: Outbox, received: Received, echo: &Echo) -> Response<Body> {
+    let Received { headers, body, place, .. } = &received;
+    let request = match wire::parse(body, &app.facilitator.served) {
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    let payee = match PaymentCheck::of(&app.facilitator, &body) {
+    let payee = match PaymentCheck::of(&app.facilitator, body) {
         Ok(payee) => payee,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    let Some(_place) = app.places.take_for(request.payment.authorization.from, place) else {
+    let Some(_place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
         return guard::fault(&Fault::Busy, Endpoint::Verify, echo);
     };
     match verify::verify(&app.facilitator, &request, payee.as_ref()).await {
@@ -86,47 +74,32 @@ async fn verify_within(
 pub(super) async fn settle(
     State(app): State<App>,
     Extension(outbox): Extension<Outbox>,
-    Extension(place): Extension<Place>,
-    request: Request<Body>,
+    request: Received,
 ) -> Response<Body> {
-    #[allow(clippy::disallowed_methods)] // the edge where a request's time begins
-    let started = Instant::now();
-    let mut echo = Echo::default();
-    guard::in_time(&app, settle_within(&app, outbox, place, request, &mut echo, started))
+    let echo = Echo::of(&request.body);
+    guard::in_time(&app, request.started, settle_within(&app, outbox, request, &echo))
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Settle, &echo))
 }
 
-async fn settle_within(
-    app: &App,
-    outbox: Outbox,
-    place: Place,
-    request: Request<Body>,
-    echo: &mut Echo,
-    started: Instant,
-) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = match read_json(&parts.headers, body, app.body_bytes_max).await {
-        Ok(body) => body,
-        Err(fault) => return guard::transport_fault_with(fault, Endpoint::Settle, echo),
-    };
-    *echo = Echo::of(&body);
-    let keys = match idempotency::header_key(&parts.headers) {
+async fn settle_within(app: &App, outbox: Outbox, received: Received, echo: &Echo) -> Response<Body> {
+    let Received { headers, body, place, started, .. } = &received;
+    let keys = match idempotency::header_key(headers) {
         Ok(key) => key,
         Err(fault) => return guard::transport_fault_with(fault, Endpoint::Settle, echo),
     };
-    let request = match wire::parse(&body, &app.facilitator.served) {
+    let request = match wire::parse(body, &app.facilitator.served) {
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
-    let payee = match PaymentCheck::of(&app.facilitator, &body) {
+    let payee = match PaymentCheck::of(&app.facilitator, body) {
         Ok(payee) => payee.map(Arc::new),
         Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
-    let Some(place) = app.places.take_for(request.payment.authorization.from, place) else {
+    let Some(place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
         return guard::fault(&Fault::Busy, Endpoint::Settle, echo);
     };
-    let key = keys.or_else(|| idempotency::extension_key(&parts.headers, &request));
+    let key = keys.or_else(|| idempotency::extension_key(headers, &request));
     if let Some(key) = &key {
         match idempotency::bind(&app.facilitator, key, &fingerprint(&request.payment, &request.requirement))
             .await
@@ -143,7 +116,7 @@ async fn settle_within(
             Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
         }
     }
-    let outcome = match outcome(app, Arc::new(place), &request, payee.clone(), started).await {
+    let outcome = match outcome(app, Arc::new(place), &request, payee.clone(), *started).await {
         Ok(outcome) => outcome,
         Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
     };

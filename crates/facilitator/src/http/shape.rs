@@ -269,6 +269,11 @@ impl TransportFault {
         error: "too_large",
         message: "the request body is larger than server.body_bytes_max",
     };
+    pub(crate) const SLOW_BODY: Self = Self {
+        status: StatusCode::REQUEST_TIMEOUT,
+        error: "slow_body",
+        message: "the request body did not come in time",
+    };
     pub(crate) const WRONG_METHOD: Self = Self {
         status: StatusCode::METHOD_NOT_ALLOWED,
         error: "method_not_allowed",
@@ -291,7 +296,9 @@ impl TransportFault {
     /// The code in the body: the request is at fault for what it sent, and nobody is for the rest.
     pub(crate) fn code(self, endpoint: Endpoint) -> Code {
         match self.status {
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED => endpoint.unexpected(),
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::REQUEST_TIMEOUT => {
+                endpoint.unexpected()
+            }
             _ => Code::InvalidPayload,
         }
     }

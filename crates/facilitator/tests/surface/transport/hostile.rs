@@ -11,6 +11,7 @@ use quittance_testkit::{
     Facilitator, SignedPayment, X402Version,
     harness::{Fault, QuittanceProcess, Rule, process::Wait},
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, time::Duration};
 use tokio::time::Instant;
@@ -49,6 +50,14 @@ async fn stall(base: &str, kind: usize) -> Raw {
         }
     }
     raw
+}
+
+/// As many sockets as a test here opens.
+fn allow_sockets(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|soft| soft < count) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(count), ..limit }).unwrap();
+    }
 }
 
 #[tokio::test]
@@ -92,6 +101,66 @@ async fn a_request_that_is_worked_on_keeps_its_seat() {
     bench.proxy.clear();
     bench.proxy.release();
     shape::valid(&working.answer().await.unwrap(), payment.payer(), "in work");
+}
+
+/// More requests have begun to come than may be worked on. What has not come takes no place.
+#[tokio::test]
+async fn half_bodies_take_no_place() {
+    const HALVES: usize = 2300;
+    allow_sockets(4096);
+    let bench = Offline::start().await;
+    let (base, payment) = (bench.client.base(), payment(X402Version::V2));
+    let mut halves = Vec::with_capacity(HALVES);
+    for _ in 0..HALVES {
+        halves.push(stall(base, 2).await);
+    }
+    served(base, &payment).await;
+    // Who goes on in time is served as well.
+    let last = halves.last_mut().unwrap();
+    last.send("}").await.unwrap();
+    assert!(last.answer().await.unwrap().text.contains("the chain could not be read"));
+}
+
+/// Large bodies share what memory there is for them. When it is taken, another large one is told so at once, and payments of
+/// ordinary size are served.
+#[tokio::test]
+async fn large_bodies_are_bounded_together() {
+    const LARGE: usize = 16 << 20;
+    let bench = Offline::start_with(|config| config.set("server.body_bytes_max", json!(LARGE))).await;
+    let (base, payment) = (bench.client.base(), payment(X402Version::V2));
+    let mut body = payment.body().to_string().into_bytes();
+    body.resize(LARGE, b' ');
+    let whole = post("/verify", &body);
+    let mut halves = Vec::new();
+    for _ in 0..2 {
+        let mut raw = Raw::connect(base).await;
+        raw.send(&whole[..whole.len() - 1]).await.unwrap();
+        halves.push(raw);
+    }
+    // What was sent may not have been read yet.
+    let deadline = Instant::now() + PROMPTLY;
+    loop {
+        let answer = bench.client.post_bytes("/verify", "application/json", body.clone()).await.unwrap();
+        let (status, code) = (503, "unexpected_verify_error");
+        if answer.text.contains("too many requests") {
+            No { status, code, network: "unknown:unknown", payer: None }.check(
+                Endpoint::Verify,
+                &answer,
+                "no room",
+            );
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", answer.text);
+    }
+    served(base, &payment).await;
+    // Room is given back by whoever is done.
+    for mut raw in halves {
+        raw.send(&whole[whole.len() - 1..]).await.unwrap();
+        assert!(raw.answer().await.unwrap().text.contains("the chain could not be read"));
+    }
+    let answer = bench.client.post_bytes("/verify", "application/json", body).await.unwrap();
+    assert!(answer.text.contains("the chain could not be read"), "{}", answer.text);
+    bench.nothing_reserved().await;
 }
 
 /// A server that a shell has given few open files.

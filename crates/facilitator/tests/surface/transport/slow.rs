@@ -44,26 +44,42 @@ async fn a_slow_header_is_cut_off() {
     assert_eq!(kept.answer().await.unwrap().status, 200);
 }
 
-/// A body that never ends is answered when the time for answers is over.
+/// A body that never ends is answered with 408: by `server.request_timeout_ms` at the latest, by ten seconds if that is longer.
 #[tokio::test]
 async fn a_slow_body_is_given_up_on() {
     let bench =
         Offline::start_with(|config| config.wait_seconds(1).set("server.request_timeout_ms", json!(1200)))
             .await;
+    gives_up_on_bodies(&bench, Duration::from_secs(1), Duration::from_secs(5)).await;
+    gives_up_on_bodies(&Offline::start().await, Duration::from_secs(9), Duration::from_secs(15)).await;
+}
+
+async fn gives_up_on_bodies(bench: &Offline, from: Duration, to: Duration) {
     let before = bench.asked();
     let body = payment(X402Version::V2).body().to_string().into_bytes();
-    for endpoint in Endpoint::BOTH {
-        let started = Instant::now();
+    let late = Endpoint::BOTH.map(|endpoint| {
         let whole = post(endpoint.path(), &body);
-        let mut raw = Raw::connect(bench.client.base()).await;
-        raw.send(&whole[..whole.len() - 1]).await.unwrap();
-        let answer = raw.answer().await.unwrap();
-        let (status, code) = (503, endpoint.unexpected());
-        No { status, code, network: "unknown:unknown", payer: None }.check(endpoint, &answer, "slow");
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-        // Its last byte comes too late.
-        let _ = raw.send(&whole[whole.len() - 1..]).await;
-    }
+        async move {
+            let started = Instant::now();
+            let mut raw = Raw::connect(bench.client.base()).await;
+            // Trickling gains nothing.
+            let (last, first) = whole.split_last().unwrap();
+            raw.send(&first[..first.len() - 3]).await.unwrap();
+            for byte in &first[first.len() - 3..] {
+                tokio::time::sleep(from / 4).await;
+                raw.send([*byte]).await.unwrap();
+            }
+            let answer = raw.answer().await.unwrap();
+            let (status, code) = (408, endpoint.unexpected());
+            No { status, code, network: "unknown:unknown", payer: None }.check(endpoint, &answer, "slow");
+            assert_eq!(answer.header("connection"), Some("close"));
+            let waited = started.elapsed();
+            assert!(from < waited && waited < to, "{waited:?}");
+            // Its last byte comes too late.
+            let _ = raw.send([*last]).await;
+        }
+    });
+    futures::future::join_all(late).await;
     assert_eq!(bench.asked(), before);
     bench.nothing_reserved().await;
 }
