@@ -11,7 +11,7 @@ use crate::{
     metrics,
 };
 use quittance_protocol::settlement::{Event, Evidence};
-use quittance_store::model::{HolderId, IdempotencyKey, LastAnswer, Payment, SettlementId};
+use quittance_store::model::{HolderId, KeyUse, KeyedAnswer, LastAnswer, Payment, SettlementId};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -56,29 +56,43 @@ impl AnswerLease {
         Ok(lease.held.then_some(lease))
     }
 
-    /// Records what is about to be said, before a byte of it leaves, and under its idempotency key if it has one. `None`:
-    /// another caller has taken over, and this one must not answer.
+    /// Records what is about to be said, before a byte of it leaves, and keeps it under its idempotency keys if it has any.
     ///
     /// In a task of its own: a caller that hangs up must not leave the record half made and half taken back.
     pub(crate) async fn begin(
         self,
         says: LastAnswer,
-        keyed: Option<(IdempotencyKey, String)>,
-    ) -> Result<Option<Delivery>, Fault> {
+        kept: Option<(Vec<KeyUse>, String)>,
+    ) -> Result<Recorded, Fault> {
         let tasks = self.facilitator.tasks.clone();
         let recording = tasks.spawn(async move {
-            let mut delivery = Delivery { lease: self, says, can_be_fetched: keyed.is_some() };
+            let mut delivery = Delivery { lease: self, says, can_be_fetched: kept.is_some() };
             let lease = &delivery.lease;
-            let keyed = keyed.as_ref().map(|(key, answer)| (key, answer.as_str()));
-            let store = &lease.facilitator.store;
+            let (store, id, holder) = (&lease.facilitator.store, lease.id, lease.holder);
             // On an error it may be recorded or not. Dropping the delivery is right for both: under a key it stays as it
             // is, without one it is taken back.
-            if store.begin_answer(lease.id, lease.holder, says, ANSWERING, keyed).await? {
-                reached(Point::AnswerBegun);
-                return Ok(Some(delivery));
-            }
-            delivery.lease.held = false;
-            Ok(None)
+            let recorded = match &kept {
+                Some((keys, answer)) => {
+                    store.begin_keyed_answer(id, holder, says, ANSWERING, keys, answer).await?
+                }
+                None if store.begin_answer(id, holder, says, ANSWERING).await? => KeyedAnswer::Begun,
+                None => KeyedAnswer::NotHeld,
+            };
+            Ok(match recorded {
+                KeyedAnswer::Begun => {
+                    reached(Point::AnswerBegun);
+                    Recorded::OnItsWay(delivery)
+                }
+                KeyedAnswer::NotHeld => {
+                    delivery.lease.held = false;
+                    Recorded::TakenOver
+                }
+                KeyedAnswer::KeyTaken => {
+                    // Nothing was said: whoever asks next may have it.
+                    delivery.can_be_fetched = false;
+                    Recorded::KeyTaken
+                }
+            })
         });
         recording.await.map_err(|_| Fault::Internal)?
     }
@@ -106,6 +120,17 @@ impl Drop for AnswerLease {
     fn drop(&mut self) {
         self.end(false);
     }
+}
+
+/// What became of an answer that was to be said.
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    /// It may be written.
+    OnItsWay(Delivery),
+    /// Another caller has taken over, and this one must not answer.
+    TakenOver,
+    /// One of its keys belongs to another payment by now.
+    KeyTaken,
 }
 
 /// An answer on its way to the socket. Dropped before it arrived, it is taken back.

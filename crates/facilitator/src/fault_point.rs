@@ -42,14 +42,14 @@ points! {
     // verify
     /// `/verify` has reserved and told nobody.
     VerifyReserved = "verify-reserved",
-    /// The payee check's answer is stored with the payment.
-    PayeeNoted = "payee-noted",
     /// The caller of `/verify` was gone; its reservation still stands.
     PromiseLost = "promise-lost",
     /// That reservation is given up.
     PromiseTakenBack = "promise-taken-back",
-    /// Reservations of dead authorizations are dropped.
+    /// The reservation of a dead authorization has ended.
     ReservationsExpired = "reservations-expired",
+    /// Old idempotency keys are forgotten.
+    KeysForgotten = "keys-forgotten",
 
     // settle
     /// An idempotency key is bound to a payment of which nothing else is known.
@@ -62,6 +62,8 @@ points! {
     RefusalWritten = "refusal-written",
     /// `/settle` has reserved.
     SettleReserved = "settle-reserved",
+    /// An identifier is bound to a payment that was reserved without it.
+    IdentifierBound = "identifier-bound",
     /// Signed inside the transaction that is to store slot and bytes.
     SettleSigning = "settle-signing",
     /// Slot and bytes are stored and not sent.

@@ -22,6 +22,7 @@ mod payee;
 mod preflight;
 pub mod server;
 mod settle;
+mod sweep;
 mod telemetry;
 mod verify;
 mod waiting;

@@ -228,6 +228,14 @@ impl NetworkService {
         }
     }
 
+    /// The same as far as it is known, however old it is: asks nothing.
+    pub(crate) fn known_base_fee(&self, as_contracts_see_it: u128) -> u128 {
+        if as_contracts_see_it > 0 {
+            return as_contracts_see_it;
+        }
+        self.head_base_fee.lock().unwrap_or_else(PoisonError::into_inner).map_or(0, |(fee, _)| fee)
+    }
+
     /// Whether any lane can pay for a plain settlement, whatever it owes for those that are on their way.
     pub(crate) async fn has_gas_money(&self) -> Result<bool, Fault> {
         let cost_max = self.prices().await?.plain_settlement(self.base_fee(0).await?);

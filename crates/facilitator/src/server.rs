@@ -1,14 +1,13 @@
 //! A running facilitator: listener, keepers, and their orderly end.
 
 use crate::{
-    clock,
     config::Settings,
     descriptors,
     facilitator::Facilitator,
     fault_point::{Point, reached},
     http,
     lane::keeper::{self, Keeper},
-    metrics, operator,
+    metrics, operator, sweep,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -18,8 +17,6 @@ use tokio_util::sync::CancellationToken;
 /// Longest time the first look at what an earlier process left may take before the listener opens; the keepers go on
 /// with it. A dead node must not keep the other networks closed.
 const RECOVERY_BEFORE_LISTENING: Duration = Duration::from_secs(5);
-/// How often reservations whose authorization is dead are dropped.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Longest time for work in flight to be written down once the process is to stop.
 const PARK_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -103,8 +100,9 @@ impl Server {
         }
         for service in facilitator.networks.values() {
             tokio::spawn(keeper::run(facilitator.clone(), service.clone()));
+            tokio::spawn(sweep::reservations(facilitator.clone(), service.clone()));
         }
-        tokio::spawn(sweep(facilitator.clone()));
+        tokio::spawn(sweep::keys(facilitator.clone()));
         http::serve(listener, router, connections_max, facilitator.stopping.clone()).await;
         reached(Point::Stopping);
         facilitator.tasks.close();
@@ -144,21 +142,4 @@ async fn recover(facilitator: &Arc<Facilitator>) {
         }
     });
     futures::future::join_all(passes).await;
-}
-
-async fn sweep(facilitator: Arc<Facilitator>) {
-    loop {
-        tokio::select! {
-            () = facilitator.stopping.cancelled() => return,
-            () = tokio::time::sleep(SWEEP_EVERY) => {}
-        }
-        match facilitator.store.expire_reservations(clock::now()).await {
-            Ok(0) => {}
-            Ok(dropped) => {
-                reached(Point::ReservationsExpired);
-                tracing::debug!(dropped, "dropped reservations of dead authorizations");
-            }
-            Err(fault) => tracing::warn!(%fault, "reservations were not swept"),
-        }
-    }
 }

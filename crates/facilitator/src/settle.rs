@@ -9,10 +9,16 @@ use crate::{
     facilitator::Facilitator,
     fault::Fault,
     fault_point::{Point, reached},
-    lane::{self, Lane, keeper::send_attempt, room, tally::Coming},
+    lane::{
+        self, Lane,
+        keeper::send_attempt,
+        outcome::{self, Chain, Verdict},
+        room,
+        tally::Coming,
+    },
     network::NetworkService,
     payee::PaymentCheck,
-    verify::{GasMoney, already_pending, judge, note_payee, reserved_until, service_of},
+    verify::{GasMoney, already_pending, judge, price, report, reserved_until, service_of},
 };
 use alloy_primitives::B256;
 use quittance_evm::fees::Fees;
@@ -23,7 +29,7 @@ use quittance_protocol::{
     settlement::{Event, Evidence, Fingerprint, ReplayKey, Status},
     wire::{Refusal, Request},
 };
-use quittance_store::model::{LastAnswer, Payment, Reserve, SettlementId};
+use quittance_store::model::{KeyBinding, KeyUse, LastAnswer, Payment, Reservation, Reserve, SettlementId};
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -65,7 +71,13 @@ pub(crate) enum Outcome {
     /// Somebody else was told, or is being told.
     Duplicate(Box<Payment>),
     /// Final, and not a success.
-    Failed(Box<Payment>),
+    Failed {
+        payment: Box<Payment>,
+        /// It was so before this caller came.
+        is_old: bool,
+    },
+    /// The payment's identifier belongs to another payment, or to the same one for another resource.
+    IdentifierTaken,
 }
 
 /// How far [`begin`] got.
@@ -73,25 +85,44 @@ pub(crate) enum Outcome {
 pub(crate) enum Begun {
     /// The rules say no.
     Refused(Refusal),
-    /// There is a row to follow, of which this many answers had been said when the request came.
-    Payment(SettlementId, i64),
+    /// The payment's identifier belongs to another payment, or to the same one for another resource.
+    IdentifierTaken,
+    /// There is a row to follow.
+    Payment(Found),
+}
+
+/// A payment's row as a request found it when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    id: SettlementId,
+    /// How many answers had been said.
+    answers: i64,
+    is_final: bool,
 }
 
 impl Begun {
+    /// The request found the row like this.
+    fn found(payment: &Payment) -> Self {
+        let is_final = payment.status.is_terminal();
+        Self::Payment(Found { id: payment.id, answers: payment.answers, is_final })
+    }
+
     /// The request came before the row was signed: whatever was said since was said to its twins.
     fn before_any_answer(self) -> Self {
         match self {
-            Self::Payment(id, _) => Self::Payment(id, 0),
-            refused @ Self::Refused(_) => refused,
+            Self::Payment(found) => Self::Payment(Found { answers: 0, is_final: false, ..found }),
+            other => other,
         }
     }
 }
 
-/// Verifies, reserves, signs, stores, sends. Everything is written down before it is acted on.
+/// Verifies, reserves, signs, stores, sends. Everything is written down before it is acted on. `identifier`: to be bound with
+/// the reservation.
 pub(crate) async fn begin(
     facilitator: &Arc<Facilitator>,
     request: &Request,
     payee: Option<&PaymentCheck>,
+    identifier: Option<&KeyUse>,
     patience: Patience,
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
@@ -127,28 +158,42 @@ pub(crate) async fn begin(
             Ok(verified) => verified,
             Err(refusal) => {
                 reached(Point::RefusalDue);
-                let begun = refuse(facilitator, request, refusal).await?;
+                let begun = refuse(facilitator, service, request, refusal, patience).await?;
                 reached(Point::RefusalWritten);
-                return Ok(begun.before_any_answer());
+                return Ok(begun);
             }
         };
         let offer =
             looking(facilitator, patience, offer(facilitator, service, &verified, &gas_money)).await?;
         let terms = verified.terms();
         reached(Point::SettleJudged);
-        let payment = match facilitator.store.reserve(terms, reserved_until(terms), now).await? {
-            Reserve::Fresh(mut payment) => {
+        let report = report(payee);
+        let reservation = Reservation {
+            payee: report.as_deref(),
+            key: identifier,
+            ..Reservation::new(terms, reserved_until(terms))
+        };
+        let payment = match facilitator.store.reserve(&reservation, now).await? {
+            Reserve::Fresh(payment) => {
                 reached(Point::SettleReserved);
-                note_payee(facilitator, &mut payment, payee.and_then(PaymentCheck::report)).await;
                 payment
             }
-            Reserve::Same(payment) if payment.status == Status::Reserved => payment,
-            Reserve::Same(payment) => return Ok(Begun::Payment(payment.id, 0)),
+            Reserve::Same(payment) if payment.status == Status::Reserved => {
+                if let Some(identifier) = identifier {
+                    if facilitator.store.bind_idempotency_key(identifier).await? == KeyBinding::Other {
+                        return Ok(Begun::IdentifierTaken);
+                    }
+                    reached(Point::IdentifierBound);
+                }
+                payment
+            }
+            Reserve::Same(payment) => return Ok(Begun::found(&payment).before_any_answer()),
             Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
+            Reserve::KeyTaken => return Ok(Begun::IdentifierTaken),
         };
         if sign_and_send(facilitator, service, &payment, &verified, offer).await? {
             place.stored();
-            return Ok(Begun::Payment(payment.id, 0));
+            return Ok(Begun::found(&payment).before_any_answer());
         }
         // A twin was faster.
         may_have_moved = true;
@@ -184,7 +229,7 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
         Some(payment) if !payment.status.holds_key() => Known::No,
         Some(payment) if payment.terms.fingerprint == fingerprint => match payment.status {
             Status::Reserved => Known::Reserved,
-            _ => Known::Begun(Begun::Payment(payment.id, payment.answers)),
+            _ => Known::Begun(Begun::found(&payment)),
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
@@ -195,7 +240,7 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
 
 /// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
 /// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
-/// token does not have, to be free for a second promise.
+/// token does not have, to be free for a second promise. That the nonce is used says nothing of who was paid by it.
 ///
 /// What came of running the call speaks of the signature in it, and a contract wallet can accept a second one that then
 /// fails: it says nothing about the one that was promised. A token may even repeat the wallet's own words, so that a
@@ -203,44 +248,83 @@ async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerpr
 /// promise of which no signature is known, keeps the promise, which costs a nonce until its window closes.
 fn proves_nothing_executes(code: Code, same_signature: bool) -> bool {
     match code {
-        Code::NonceAlreadyUsed | Code::AssetNotDeployed | Code::Eip3009NotSupported => true,
+        Code::AssetNotDeployed | Code::Eip3009NotSupported => true,
         Code::InsufficientBalance | Code::SimulationFailed | Code::TransferEventMismatch => same_signature,
         _ => false,
     }
 }
 
-async fn refuse(facilitator: &Facilitator, request: &Request, refusal: Refusal) -> Result<Begun, Fault> {
+async fn refuse(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    request: &Request,
+    refusal: Refusal,
+    patience: Patience,
+) -> Result<Begun, Fault> {
     let key = &replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
     let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
     let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
     if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
         // How it ended says more, with the transaction, than that it ended.
-        return Ok(Begun::Payment(payment.id, payment.answers));
+        return Ok(Begun::found(&payment));
     }
     if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
         return Ok(Begun::Refused(refusal));
     }
     if payment.status != Status::Reserved {
         // A twin settled it while we were reading: "nonce used" would be about our own transaction.
-        return Ok(Begun::Payment(payment.id, payment.answers));
+        return Ok(Begun::found(&payment).before_any_answer());
     }
     let same_signature = payment.terms.signature == Some(signature_digest(&request.payment));
-    if proves_nothing_executes(refusal.code, same_signature) {
-        let evidence = Evidence {
-            reason: Some(refusal.code),
-            message: Some(refusal.message.clone()),
-            ..Evidence::default()
-        };
-        let dropped =
-            facilitator.store.transition(payment.id, payment.version, Event::Refused, &evidence).await?;
-        if dropped.is_none()
-            && let Known::Begun(begun) = known(facilitator, key, fingerprint).await?
-        {
-            return Ok(begun);
+    let (event, evidence) = if proves_nothing_executes(refusal.code, same_signature) {
+        let (reason, message) = (Some(refusal.code), Some(refusal.message.clone()));
+        (Event::Refused, Evidence { reason, message, ..Evidence::default() })
+    } else if refusal.code == Code::NonceAlreadyUsed
+        && let Some(found) = done_by_others(facilitator, service, &payment, patience).await
+    {
+        found
+    } else {
+        return Ok(Begun::Refused(refusal));
+    };
+    let has_transaction = evidence.tx_hash.is_some();
+    let ended = facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
+    match ended {
+        Some(payment) => {
+            service.waiting.announce(payment.id);
+            // The row says more than the refusal: which transaction it was.
+            let begun = Begun::found(&payment).before_any_answer();
+            Ok(if has_transaction { begun } else { Begun::Refused(refusal) })
+        }
+        None => Ok(match known(facilitator, key, fingerprint).await? {
+            Known::Begun(begun) => begun.before_any_answer(),
+            Known::Reserved | Known::No => Begun::Refused(refusal),
+        }),
+    }
+}
+
+/// Somebody else has used the nonce of a payment that was promised: what came of that. `None`: it could not be read, or is not
+/// deep enough yet, and the promise stays.
+async fn done_by_others(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    payment: &Payment,
+    patience: Patience,
+) -> Option<(Event, Evidence)> {
+    let look = async {
+        match Chain::read(service).await? {
+            Some(chain) => outcome::of_reserved(service, &chain, &payment.terms).await,
+            None => Ok(Verdict::Unknown),
+        }
+    };
+    match looking(facilitator, patience, look).await {
+        Ok(Verdict::Final(event, evidence)) => Some((event, evidence)),
+        Ok(Verdict::StillAlive | Verdict::Unknown) => None,
+        Err(fault) => {
+            tracing::warn!(settlement_id = %payment.id, %fault, "what used a promised nonce could not be read");
+            None
         }
     }
-    Ok(Begun::Refused(refusal))
 }
 
 /// A place in a lane, and what the transaction there offers.
@@ -259,12 +343,7 @@ async fn offer<'a>(
     gas_money: &GasMoney,
 ) -> Result<Offer<'a>, Fault> {
     let base_fee = service.base_fee(gas_money.base_fee).await?;
-    let (_, data) = verified.call();
-    let (fees, cost_max) = service.prices().await?.first_offer(base_fee, verified.gas_limit(), data.len());
-    facilitator.check_fee_cap(cost_max)?;
-    for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
-        lane.note_funds(*balance, cost_max);
-    }
+    let (fees, cost_max) = price(facilitator, service, verified, gas_money, base_fee).await?;
     let (lane, slot) =
         lane::choose(&service.lanes, &service.open_by_lane, &gas_money.lane_balances, cost_max)?;
     lane.introduce(&service.pool, facilitator.store.as_ref()).await?;
@@ -315,15 +394,15 @@ async fn sign_and_send(
 /// Waits for the outcome of a payment as long as `patience` lasts, and decides whether this caller may be told.
 ///
 /// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
-/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. `answers_seen`
-/// tells twins from repeats: how many answers had been said when this caller came.
+/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. What a caller
+/// `found` when it came tells twins from repeats.
 pub(crate) async fn follow(
     facilitator: &Arc<Facilitator>,
     service: &NetworkService,
-    id: SettlementId,
-    answers_seen: i64,
+    found: Found,
     patience: Patience,
 ) -> Result<Outcome, Fault> {
+    let (id, answers_seen) = (found.id, found.answers);
     let mut place = service.waiting.wait_for(id);
     loop {
         let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
@@ -337,7 +416,9 @@ pub(crate) async fn follow(
                 let message = payment.message.clone().unwrap_or_default();
                 return Ok(Outcome::Refused(Refusal::new(code, message), Some(payment)));
             }
-            Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
+            Status::Failed | Status::SettledElsewhere => {
+                return Ok(Outcome::Failed { payment, is_old: found.is_final });
+            }
             Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
                 if !payment.answer_in_flight {
                     return Ok(Outcome::Duplicate(payment));
@@ -362,24 +443,22 @@ pub(crate) async fn follow(
         .await
         .is_err();
         if over || facilitator.stopping.is_cancelled() {
-            return out_of_time(facilitator, id, answers_seen).await;
+            return out_of_time(facilitator, found).await;
         }
     }
 }
 
 /// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
-async fn out_of_time(
-    facilitator: &Arc<Facilitator>,
-    id: SettlementId,
-    answers_seen: i64,
-) -> Result<Outcome, Fault> {
-    let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Outcome, Fault> {
+    let payment = Box::new(facilitator.store.payment(found.id).await?.ok_or(Fault::Internal)?);
     match payment.status {
         Status::Reserved => return Err(Fault::Timeout),
-        Status::Refused | Status::Failed | Status::SettledElsewhere => return Ok(Outcome::Failed(payment)),
+        Status::Refused | Status::Failed | Status::SettledElsewhere => {
+            return Ok(Outcome::Failed { payment, is_old: found.is_final });
+        }
         Status::Signed | Status::Mined | Status::Settled => {}
     }
-    let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? else {
+    let Some(lease) = AnswerLease::take(facilitator, found.id, found.answers).await? else {
         return Ok(Outcome::Duplicate(payment));
     };
     Ok(match payment.status {

@@ -6,11 +6,12 @@ use crate::{
     facilitator::Facilitator,
     fault::Fault,
     fault_point::{Point, reached},
-    metrics,
+    lane, metrics,
     network::NetworkService,
     payee::PaymentCheck,
 };
-use quittance_evm::lens;
+use alloy_primitives::U256;
+use quittance_evm::{fees::Fees, lens};
 use quittance_protocol::{
     code::Code,
     rules::{self, Policy, VerifiedPayment},
@@ -18,8 +19,7 @@ use quittance_protocol::{
     units::UnixSeconds,
     wire::{Refusal, Request},
 };
-use quittance_store::model::{Payment, Reserve};
-use serde_json::Value;
+use quittance_store::model::{KeyBinding, KeyUse, Payment, Reservation, Reserve};
 use std::sync::Arc;
 
 /// A reservation is kept this long after `validBefore`: until the last block in which the authorization could execute is
@@ -27,59 +27,100 @@ use std::sync::Arc;
 /// outlive the window in which its signature can execute.
 const FINALITY_SECONDS: u64 = 300;
 
-/// Answer of `/verify`: the inner result is the verdict, the outer one our outage.
+/// Answer of `/verify`.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Good, and reserved.
+    Promised(Promise),
+    /// Good as far as can be seen: nothing was promised.
+    Good,
+    /// The rules say no.
+    Refused(Refusal),
+    /// The payment's identifier belongs to another payment, or to the same one for another resource.
+    IdentifierTaken,
+}
+
+/// An error is our outage, and no verdict.
 pub(crate) async fn verify(
     facilitator: &Arc<Facilitator>,
     request: &Request,
     payee: Option<&PaymentCheck>,
-) -> Result<Result<Option<Promise>, Refusal>, Fault> {
+    identifier: Option<KeyUse>,
+) -> Result<Verdict, Fault> {
     let now = clock::now();
-    let margin = service_of(facilitator, request)?.policy.validity_margin_seconds;
-    let (verified, _) = match judge(facilitator, request, payee, margin, now).await? {
+    if let Some(identifier) = &identifier
+        && facilitator.store.idempotency_key(identifier).await? == Some(KeyBinding::Other)
+    {
+        return Ok(Verdict::IdentifierTaken);
+    }
+    let service = service_of(facilitator, request)?;
+    if facilitator.reserve_on_verify {
+        service.freshen_prices();
+    }
+    let margin = service.policy.validity_margin_seconds;
+    let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
         Ok(verified) => verified,
-        Err(refusal) => return Ok(Err(refusal)),
+        Err(refusal) => return Ok(Verdict::Refused(refusal)),
     };
     let terms = verified.terms();
     if !facilitator.reserve_on_verify {
         let held = facilitator.store.lookup(&terms.key).await?.is_some_and(|payment| holds(&payment, now));
-        return Ok(if held { Err(already_pending()) } else { Ok(None) });
+        return Ok(if held { Verdict::Refused(already_pending()) } else { Verdict::Good });
     }
+    // What could not be settled at this moment is not promised.
+    let base_fee = service.known_base_fee(gas_money.base_fee);
+    let (_, cost_max) = price(facilitator, service, &verified, &gas_money, base_fee).await?;
+    lane::can_pay(&service.lanes, &service.open_by_lane, &gas_money.lane_balances, cost_max)?;
     // In a task of its own, so that a caller that hangs up leaves no reservation half made. One that hangs up earlier leaves
     // nothing at all: not even for the moment in which it asks again.
     let reserving = {
         let (facilitator, terms) = (facilitator.clone(), terms.clone());
-        let report = payee.and_then(PaymentCheck::report);
+        let report = report(payee);
         facilitator.tasks.clone().spawn(async move {
-            let reserved = facilitator.store.reserve(&terms, reserved_until(&terms), now).await?;
-            Ok::<_, Fault>(match reserved {
-                Reserve::Fresh(mut payment) => {
+            let reservation = Reservation {
+                payee: report.as_deref(),
+                key: identifier.as_ref(),
+                ..Reservation::new(&terms, reserved_until(&terms))
+            };
+            Ok(match facilitator.store.reserve(&reservation, now).await? {
+                Reserve::Fresh(payment) => {
                     reached(Point::VerifyReserved);
-                    note_payee(&facilitator, &mut payment, report).await;
-                    Ok(Some(Promise::new(&facilitator, payment)))
+                    Verdict::Promised(Promise::new(&facilitator, payment))
                 }
-                Reserve::Same(_) | Reserve::Other(_) => Err(already_pending()),
+                Reserve::Same(_) | Reserve::Other(_) => Verdict::Refused(already_pending()),
+                Reserve::KeyTaken => Verdict::IdentifierTaken,
             })
         })
     };
     reserving.await.map_err(|_| Fault::Internal)?
 }
 
-/// Stores the payee check's answer with the payment. What was decided on it is decided already, so a store that fails now
-/// costs the record and not the promise.
-pub(crate) async fn note_payee(facilitator: &Facilitator, payment: &mut Payment, report: Option<Value>) {
-    let (None, Some(report)) = (&payment.payee, report) else { return };
-    let report = report.to_string();
-    if let Err(fault) = facilitator.store.note_payee(payment.id, &report).await {
-        tracing::warn!(settlement_id = %payment.id, %fault, "the payee check's outcome was not stored");
-    }
-    reached(Point::PayeeNoted);
-    payment.payee = Some(report);
+/// The payee check's answer, as it is stored with the payment.
+pub(crate) fn report(payee: Option<&PaymentCheck>) -> Option<String> {
+    payee.and_then(PaymentCheck::report).map(|report| report.to_string())
 }
 
 /// What a lane offered to pay for gas at the block of the facts.
 pub(crate) struct GasMoney {
     pub(crate) base_fee: u128,
-    pub(crate) lane_balances: Vec<alloy_primitives::U256>,
+    pub(crate) lane_balances: Vec<U256>,
+}
+
+/// What a settlement offers first, and the most it can cost: a fault when the operator does not allow that much.
+pub(crate) async fn price(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    verified: &VerifiedPayment,
+    gas_money: &GasMoney,
+    base_fee: u128,
+) -> Result<(Fees, U256), Fault> {
+    let (_, data) = verified.call();
+    let (fees, cost_max) = service.prices().await?.first_offer(base_fee, verified.gas_limit(), data.len());
+    facilitator.check_fee_cap(cost_max)?;
+    for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
+        lane.note_funds(*balance, cost_max);
+    }
+    Ok((fees, cost_max))
 }
 
 /// The rules on fresh facts; nothing is written. `/settle` asks the same question again, of a payment that verify has

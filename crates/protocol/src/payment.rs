@@ -2,7 +2,7 @@
 
 use crate::{
     code::Code,
-    settlement::{Fingerprint, ReplayKey, SignatureDigest},
+    settlement::{Fingerprint, ReplayKey, ResourceDigest, SignatureDigest},
     signature::Signature,
     units::{AuthNonce, Network, TokenAmount},
     wire::{Object, Refusal},
@@ -172,4 +172,9 @@ pub fn fingerprint(payment: &Payment, requirement: &Requirement) -> Fingerprint 
 /// Tells the signatures of one payment apart, byte by byte: two spellings of one signature are two.
 pub fn signature_digest(payment: &Payment) -> SignatureDigest {
     SignatureDigest(keccak256(payment.signature.bytes()))
+}
+
+/// Tells apart what payments are for, character by character. No URL is empty, so that none is like their absence.
+pub fn resource_digest(url: Option<&str>) -> ResourceDigest {
+    ResourceDigest(keccak256(url.unwrap_or_default()))
 }

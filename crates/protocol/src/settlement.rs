@@ -32,6 +32,10 @@ pub struct Fingerprint(pub B256);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignatureDigest(pub B256);
 
+/// Digest of the URL a payment is for, or of its absence. Not part of a payment's identity either: the payer signs no URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceDigest(pub B256);
+
 /// What is written down when a payment is first believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPayment {
@@ -190,6 +194,17 @@ pub struct Evidence {
     pub tx_hash: Option<B256>,
     /// Number of the block that holds it.
     pub block_number: Option<u64>,
+}
+
+impl Evidence {
+    /// A reservation whose authorization can no longer execute, and never did.
+    pub fn outlived() -> Self {
+        Self {
+            reason: Some(Code::ValidBefore),
+            message: Some("the authorization was not settled while it could execute".into()),
+            ..Self::default()
+        }
+    }
 }
 
 #[cfg(test)]

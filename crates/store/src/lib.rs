@@ -21,7 +21,7 @@ pub use store::SqlStore;
 use model::*;
 use quittance_protocol::{
     payee::{Identity, Origin},
-    settlement::{Event, Evidence, NewPayment, ReplayKey},
+    settlement::{Event, Evidence, ReplayKey},
     units::{LaneNonce, Network, UnixSeconds},
 };
 use std::{fmt::Debug, sync::Arc, time::Duration};
@@ -50,23 +50,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Puts a payment into the pending set, or says who is there. On the way it refuses a `reserved` row of the
     /// same key whose authorization can no longer execute (`expires_at <= now`).
     ///
-    /// The happy path is one statement.
-    async fn reserve(
-        &self,
-        payment: &NewPayment,
-        expires_at: UnixSeconds,
-        now: UnixSeconds,
-    ) -> Result<Reserve, StoreError>;
+    /// The happy path is one statement. With an idempotency key it is one transaction: both are there, or neither.
+    async fn reserve(&self, reservation: &Reservation<'_>, now: UnixSeconds) -> Result<Reserve, StoreError>;
 
     /// The payment that holds this key, else the newest one that did.
     async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError>;
 
     /// One payment by its settlement id.
     async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError>;
-
-    /// Writes down what the payee check said about a payment, as JSON. The first answer stays: it is the one that was
-    /// decided on.
-    async fn note_payee(&self, id: SettlementId, answer: &str) -> Result<(), StoreError>;
 
     /// Payments by any of the filters, newest first, at most `limit`.
     async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError>;
@@ -85,8 +76,15 @@ pub trait Store: Debug + Send + Sync + 'static {
         evidence: &Evidence,
     ) -> Result<Option<Payment>, StoreError>;
 
-    /// Refuses every `reserved` row whose authorization can no longer execute; returns how many.
-    async fn expire_reservations(&self, now: UnixSeconds) -> Result<u64, StoreError>;
+    /// `reserved` rows of a network whose authorization can no longer execute, each with the second since when: oldest
+    /// first, those after a second and row, at most `limit`.
+    async fn outlived(
+        &self,
+        network: Network,
+        after: (UnixSeconds, SettlementId),
+        now: UnixSeconds,
+        limit: u32,
+    ) -> Result<Vec<(UnixSeconds, Payment)>, StoreError>;
 
     // ---- lanes, slots, attempts ----
 
@@ -171,15 +169,26 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// `false`: `holder` no longer holds the lease, and must not answer.
     ///
     /// If the process dies after this, the answer counts as given: better one success that the seller has to look up by its
-    /// hash than two. With `keyed`, the answer's text is stored under its idempotency key in the same transaction.
+    /// hash than two.
     async fn begin_answer(
         &self,
         id: SettlementId,
         holder: HolderId,
         says: LastAnswer,
         ttl: Duration,
-        keyed: Option<(&IdempotencyKey, &str)>,
     ) -> Result<bool, StoreError>;
+
+    /// The same of an answer that is kept: in one transaction, its text is stored under all these keys, which are bound if
+    /// they were not. The first answer of a key stays.
+    async fn begin_keyed_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        says: LastAnswer,
+        ttl: Duration,
+        keys: &[KeyUse],
+        answer: &str,
+    ) -> Result<KeyedAnswer, StoreError>;
 
     /// Gives the answer lease back. `delivered`: what was begun reached the caller. Otherwise it is taken back as if it had
     /// never been said. Does nothing if `holder` no longer holds it; returns whether it did.
@@ -195,16 +204,18 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     // ---- idempotency keys ----
 
-    /// Binds an idempotency key to a payment's fingerprint, or says what it is bound to. Two parallel first uses: one wins.
-    async fn bind_idempotency_key(
-        &self,
-        key: &IdempotencyKey,
-        fingerprint: &quittance_protocol::settlement::Fingerprint,
-        now: UnixSeconds,
-    ) -> Result<KeyBinding, StoreError>;
+    /// Binds an idempotency key, or says what it is bound to. Two parallel first uses: one wins.
+    async fn bind_idempotency_key(&self, key: &KeyUse) -> Result<KeyBinding, StoreError>;
 
-    /// Stores the final answer (JSON text) under a bound key, once: a later call changes nothing.
-    async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError>;
+    /// What an idempotency key is bound to, if anything. Binds nothing.
+    async fn idempotency_key(&self, key: &KeyUse) -> Result<Option<KeyBinding>, StoreError>;
+
+    /// Stores the final answer (JSON text) under a key that is bound to just this, once: a later call changes nothing.
+    async fn store_idempotent_answer(&self, key: &KeyUse, answer: &str) -> Result<(), StoreError>;
+
+    /// Forgets keys that were bound this long ago, in database time, but none of a payment that is open or whose
+    /// authorization can still execute; returns how many.
+    async fn forget_idempotency_keys(&self, age: Duration) -> Result<u64, StoreError>;
 
     // ---- payees ----
 

@@ -3,8 +3,8 @@
 use alloy_primitives::{Address, B256, Bytes};
 use quittance_protocol::{
     code::Code,
-    settlement::{NewPayment, Status},
-    units::{AuthNonce, LaneNonce, Network},
+    settlement::{Fingerprint, NewPayment, ResourceDigest, Status},
+    units::{AuthNonce, LaneNonce, Network, UnixSeconds},
 };
 use std::{fmt, time::Duration};
 use uuid::Uuid;
@@ -78,6 +78,26 @@ pub enum LastAnswer {
     Success,
 }
 
+/// What is to be reserved.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation<'a> {
+    /// The payment.
+    pub terms: &'a NewPayment,
+    /// The second from which its authorization can no longer execute.
+    pub expires_at: UnixSeconds,
+    /// The payee check's answer, as JSON, if there was a check.
+    pub payee: Option<&'a str>,
+    /// A key to be bound with it, or nothing is reserved.
+    pub key: Option<&'a KeyUse>,
+}
+
+impl<'a> Reservation<'a> {
+    /// Of a payment alone.
+    pub fn new(terms: &'a NewPayment, expires_at: UnixSeconds) -> Self {
+        Self { terms, expires_at, payee: None, key: None }
+    }
+}
+
 /// Outcome of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reserve {
@@ -87,6 +107,8 @@ pub enum Reserve {
     Same(Payment),
     /// Another payment holds the key.
     Other(Payment),
+    /// Nobody held the replay key, and nobody does now: the idempotency key is bound to something else.
+    KeyTaken,
 }
 
 /// Filters of `GET /settlements`; all given ones must match.
@@ -216,13 +238,35 @@ pub struct IdempotencyKey {
     pub key: String,
 }
 
+/// An idempotency key, and what a request means by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The key.
+    pub key: IdempotencyKey,
+    /// The payment.
+    pub payment: Fingerprint,
+    /// What is paid for, where the key stands for that as well.
+    pub resource: Option<ResourceDigest>,
+}
+
 /// What an idempotency key is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyBinding {
-    /// First use; bound now.
+    /// Nothing, until now.
     First,
-    /// Bound to the same payment; the final answer if there is one yet.
+    /// The same; the final answer if there is one yet.
     Same(Option<String>),
-    /// Bound to another payment.
+    /// Another payment, or the same one for something else.
     Other,
+}
+
+/// Whether an answer that is kept under idempotency keys may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyedAnswer {
+    /// It is recorded, and kept under every key.
+    Begun,
+    /// The holder no longer holds the lease.
+    NotHeld,
+    /// A key is bound to something else. Nothing was recorded.
+    KeyTaken,
 }

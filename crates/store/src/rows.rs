@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use quittance_protocol::{
     interop::InteropAddress,
     payee::{Identity, RegistryId},
-    settlement::{Fingerprint, NewPayment, ReplayKey, SignatureDigest},
+    settlement::{Fingerprint, NewPayment, ReplayKey, ResourceDigest, SignatureDigest},
     units::{AuthNonce, LaneNonce, Network, TokenAmount, UnixSeconds, parse_decimal_u256},
 };
 use std::fmt::LowerHex;
@@ -15,8 +15,8 @@ use crate::{
     StoreError,
     driver::Columns,
     model::{
-        Attempt, AttemptKind, ClosedSlot, LaneId, LastAnswer, NewAttempt, Payment, SettlementId, SlotId,
-        SlotOutcome,
+        Attempt, AttemptKind, ClosedSlot, KeyBinding, KeyUse, LaneId, LastAnswer, NewAttempt, Payment,
+        SettlementId, SlotId, SlotOutcome,
     },
 };
 
@@ -63,7 +63,7 @@ pub(crate) fn present(now: UnixSeconds) -> i64 {
     deadline(now).min(i64::MAX - 1)
 }
 
-/// Milliseconds of a lease, at most a year so that adding them to the clock cannot overflow.
+/// Milliseconds of a lease or an age, at most a year so that adding them to the clock cannot overflow.
 pub(crate) fn lease_ms(ttl: Duration) -> i64 {
     const YEAR_MS: i64 = 366 * 24 * 60 * 60 * 1000;
     i64::try_from(ttl.as_millis()).map_or(YEAR_MS, |ms| ms.min(YEAR_MS))
@@ -298,10 +298,15 @@ pub(crate) fn locked_slot(row: &impl Columns) -> Result<(LaneNonce, Option<Settl
     Ok((LaneNonce(SLOTS.unsigned(row, "lane_nonce")?), SLOTS.maybe_parsed(row, "payment_id", parse_id)?))
 }
 
-/// What an idempotency key is bound to, and its answer.
-pub(crate) fn key_binding(row: &impl Columns) -> Result<(Fingerprint, Option<String>), StoreError> {
+/// Whether a row of `idempotency_keys` is bound to what a request means by the key.
+pub(crate) fn key_binding(row: &impl Columns, wanted: &KeyUse) -> Result<KeyBinding, StoreError> {
     let t = Table("idempotency_keys");
-    Ok((Fingerprint(t.parsed(row, "fingerprint", parse_hash)?), t.maybe_text(row, "answer")?))
+    let payment = Fingerprint(t.parsed(row, "fingerprint", parse_hash)?);
+    let resource = t.maybe_parsed(row, "resource", parse_hash)?.map(ResourceDigest);
+    let answer = t.maybe_text(row, "answer")?;
+    // Bound without a resource, it stands for the payment alone.
+    let same = payment == wanted.payment && (resource.is_none() || resource == wanted.resource);
+    Ok(if same { KeyBinding::Same(answer) } else { KeyBinding::Other })
 }
 
 /// The identity in a row of `payee_origins`.

@@ -30,8 +30,7 @@ pub struct Statements {
     pub(crate) reserve: &'static str,
     pub(crate) lookup: &'static str,
     pub(crate) payment: &'static str,
-    pub(crate) note_payee: &'static str,
-    pub(crate) expire: &'static str,
+    pub(crate) outlived: &'static str,
     pub(crate) raise_lane_floor: &'static str,
     pub(crate) lock_lane: &'static str,
     pub(crate) signable: &'static str,
@@ -55,6 +54,8 @@ pub struct Statements {
     pub(crate) bind_key: &'static str,
     pub(crate) read_key: &'static str,
     pub(crate) answer_key: &'static str,
+    pub(crate) bind_and_answer_key: &'static str,
+    pub(crate) forget_keys: &'static str,
     pub(crate) first_identity: &'static str,
     pub(crate) remember_identity: &'static str,
     pub(crate) take_keeper: &'static str,
@@ -73,8 +74,8 @@ macro_rules! statements {
             reserve: concat!(
                 "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
                 "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, asset_account, ",
-                "signature_digest, created_at_ms, updated_at_ms) ",
-                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, ",
+                "signature_digest, payee, created_at_ms, updated_at_ms) ",
+                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ",
                 $now, ", ", $now, ") ",
                 "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
                 "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
@@ -86,14 +87,10 @@ macro_rules! statements {
                 "LIMIT 1"
             ),
             payment: concat!("SELECT ", payment_columns!(), " FROM payments WHERE id = $1"),
-            // Beside the state: no version, since nothing that is decided depends on it.
-            note_payee: "UPDATE payments SET payee = $2 WHERE id = $1 AND payee IS NULL",
-            // Rows that somebody is working on are left for the next round: two processes that expire at once must
-            // not wait for each other. The lock that the inner query takes is what keeps a row `reserved` for the outer.
-            expire: concat!(
-                "UPDATE payments SET status = 'refused', version = version + 1, reason = $2, message = $3, ",
-                "updated_at_ms = ", $now, " WHERE id IN (SELECT id FROM payments ",
-                "WHERE status = 'reserved' AND expires_at <= $1 ORDER BY expires_at LIMIT $4", $skip_locked, ")"
+            outlived: concat!(
+                "SELECT ", payment_columns!(), ", expires_at FROM payments ",
+                "WHERE status = 'reserved' AND (expires_at, id) > ($2, $3) AND expires_at <= $4 AND network = $1 ",
+                "ORDER BY expires_at, id LIMIT $5"
             ),
             raise_lane_floor: "INSERT INTO lanes (network, address, nonce_floor) VALUES ($1, $2, $3) \
                  ON CONFLICT (network, address) DO UPDATE SET nonce_floor = excluded.nonce_floor \
@@ -179,10 +176,30 @@ macro_rules! statements {
                 "UPDATE payments SET answer_holder = NULL, answer_until_ms = NULL, answer_before = NULL ",
                 "WHERE id = $1 AND answer_until_ms <= ", $now
             ),
-            bind_key: "INSERT INTO idempotency_keys (scope, key, fingerprint, bound_at) VALUES ($1, $2, $3, $4) \
-                 ON CONFLICT (scope, key) DO NOTHING",
-            read_key: "SELECT fingerprint, answer FROM idempotency_keys WHERE scope = $1 AND key = $2",
-            answer_key: "UPDATE idempotency_keys SET answer = $3 WHERE scope = $1 AND key = $2 AND answer IS NULL",
+            bind_key: concat!(
+                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, bound_at) ",
+                "VALUES ($1, $2, $3, $4, ", $now, " / 1000) ON CONFLICT (scope, key) DO NOTHING"
+            ),
+            read_key: "SELECT fingerprint, resource, answer FROM idempotency_keys WHERE scope = $1 AND key = $2",
+            // Bound without a resource, a key stands for the payment alone, whatever it is paid for.
+            answer_key: "UPDATE idempotency_keys SET answer = $5 WHERE scope = $1 AND key = $2 AND answer IS NULL \
+                 AND fingerprint = $3 AND (resource IS NULL OR resource = $4)",
+            bind_and_answer_key: concat!(
+                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, bound_at, answer) ",
+                "VALUES ($1, $2, $3, $4, ", $now, " / 1000, $5) ON CONFLICT (scope, key) DO UPDATE ",
+                "SET answer = COALESCE(idempotency_keys.answer, excluded.answer) ",
+                "WHERE idempotency_keys.fingerprint = excluded.fingerprint ",
+                "AND (idempotency_keys.resource IS NULL OR idempotency_keys.resource = excluded.resource)"
+            ),
+            // The payments of a key: one that may still move, or whose nonce was given back while it can be used. A key
+            // without any was only ever refused.
+            forget_keys: concat!(
+                "DELETE FROM idempotency_keys WHERE (scope, key) IN (SELECT k.scope, k.key FROM idempotency_keys k ",
+                "WHERE k.bound_at <= (", $now, " - $1) / 1000 AND NOT EXISTS (SELECT 1 FROM payments p ",
+                "WHERE p.fingerprint = k.fingerprint AND (p.status IN ('reserved', 'signed', 'mined') ",
+                "OR (p.status IN ('failed', 'refused') AND p.expires_at > ", $now, " / 1000))) ",
+                "ORDER BY k.bound_at LIMIT $2", $skip_locked, ")"
+            ),
             first_identity: "SELECT registry, agent_id FROM payee_origins WHERE origin = $1",
             // Two that fill the last place at once may both get in.
             remember_identity: concat!(
@@ -289,8 +306,7 @@ mod tests {
             reserve,
             lookup,
             payment,
-            note_payee,
-            expire,
+            outlived,
             raise_lane_floor,
             lock_lane,
             signable,
@@ -314,6 +330,8 @@ mod tests {
             bind_key,
             read_key,
             answer_key,
+            bind_and_answer_key,
+            forget_keys,
             first_identity,
             take_keeper,
             // Once per origin. It counts a table that is bounded.
@@ -327,8 +345,7 @@ mod tests {
             reserve,
             lookup,
             payment,
-            note_payee,
-            expire,
+            outlived,
             raise_lane_floor,
             lock_lane,
             signable,
@@ -352,6 +369,8 @@ mod tests {
             bind_key,
             read_key,
             answer_key,
+            bind_and_answer_key,
+            forget_keys,
             first_identity,
             take_keeper,
         ]

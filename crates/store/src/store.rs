@@ -1,9 +1,8 @@
 //! The trait, implemented once over both dialects.
 
 use quittance_protocol::{
-    code::Code,
     payee::{Identity, Origin},
-    settlement::{Event, Evidence, Fingerprint, NewPayment, ReplayKey, Status},
+    settlement::{Event, Evidence, ReplayKey, Status},
     units::{LaneNonce, Network, UnixSeconds},
 };
 use sqlx::{Pool, SqlSafeStr, SqlStr, Transaction};
@@ -15,9 +14,9 @@ use crate::{
     driver::{Bind, Dialect, assembled, binds},
     error::DatabaseFault,
     model::{
-        Attempt, AttemptKind, ClosedSlot, HolderId, IdempotencyKey, KeyBinding, LaneId, LastAnswer,
-        NewAttempt, OpenSlot, OpenWork, Payment, PaymentFilter, Reserve, SettlementId, SignedSlot, SlotId,
-        SlotOutcome,
+        Attempt, AttemptKind, ClosedSlot, HolderId, KeyBinding, KeyUse, KeyedAnswer, LaneId, LastAnswer,
+        NewAttempt, OpenSlot, OpenWork, Payment, PaymentFilter, Reservation, Reserve, SettlementId,
+        SignedSlot, SlotId, SlotOutcome,
     },
     rows::{self, Table, hex},
     sql::Statements,
@@ -29,11 +28,8 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(7);
 /// How often a reservation looks again because the holder of its key was just leaving.
 const RESERVE_ROUNDS: usize = 4;
 
-/// How many outlived reservations one statement refuses; bounds the time it holds their rows.
-const EXPIRE_BATCH: u32 = 500;
-
-/// What an outlived reservation is told, wherever it is found.
-const EXPIRED: &str = "the authorization was not settled while it could execute";
+/// How many idempotency keys one statement forgets; bounds the time it holds their rows.
+const FORGET_BATCH: u32 = 500;
 
 /// A store on one database. Use it as [`crate::PgStore`] or [`crate::SqliteStore`].
 pub struct SqlStore<D: Dialect> {
@@ -98,6 +94,21 @@ impl<D: Dialect> Tx<D> {
 
     async fn rows(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
         bounded(D::rows(&mut self.0, sql.into_sql_str(), binds)).await
+    }
+
+    /// `None`: somebody holds the replay key.
+    async fn reserve(&mut self, insert: Vec<Bind>) -> Result<Option<Payment>, StoreError> {
+        self.rows(D::SQL.reserve, insert).await?.first().map(rows::payment).transpose()
+    }
+
+    /// Binds an idempotency key, or says what it is bound to.
+    async fn bind(&mut self, key: &KeyUse) -> Result<KeyBinding, StoreError> {
+        if self.execute(D::SQL.bind_key, key_use_binds(key)).await? == 1 {
+            return Ok(KeyBinding::First);
+        }
+        // A statement of its own, because it must see what whoever was faster committed.
+        let rows = self.rows(D::SQL.read_key, key_name_binds(key)).await?;
+        rows::key_binding(rows.first().ok_or(sqlx::Error::RowNotFound)?, key)
     }
 
     async fn transition(
@@ -192,43 +203,78 @@ fn key_binds(key: &ReplayKey) -> Result<Vec<Bind>, StoreError> {
     ])
 }
 
+fn reservation_binds(reservation: &Reservation<'_>) -> Result<Vec<Bind>, StoreError> {
+    let Reservation { terms, expires_at, payee, key: _ } = *reservation;
+    let mut insert = binds![SettlementId(Uuid::now_v7()).to_string()];
+    insert.extend(key_binds(&terms.key)?);
+    insert.extend(binds![
+        hex(terms.fingerprint.0),
+        hex(terms.pay_to),
+        terms.amount.to_string(),
+        terms.valid_after.to_string(),
+        terms.valid_before.to_string(),
+        rows::deadline(expires_at),
+        Bind::Bytes(rows::account(terms.key.network, terms.pay_to)),
+        // EIP-3009: the contract that keeps the nonce is the asset.
+        Bind::Bytes(rows::account(terms.key.network, terms.key.verifying_contract)),
+        terms.signature.map(|signature| hex(signature.0)),
+        payee.map(str::to_owned),
+    ]);
+    Ok(insert)
+}
+
+fn begin_answer_binds(id: SettlementId, holder: HolderId, says: LastAnswer, ttl: Duration) -> Vec<Bind> {
+    binds![id.to_string(), holder.0.to_string(), rows::answer_name(says), rows::lease_ms(ttl)]
+}
+
+fn key_name_binds(key: &KeyUse) -> Vec<Bind> {
+    binds![key.key.scope.as_str(), key.key.key.as_str()]
+}
+
+fn key_use_binds(key: &KeyUse) -> Vec<Bind> {
+    let mut binds = key_name_binds(key);
+    binds.extend(binds![hex(key.payment.0), key.resource.map(|resource| hex(resource.0))]);
+    binds
+}
+
+fn key_answer_binds(key: &KeyUse, answer: &str) -> Vec<Bind> {
+    let mut binds = key_use_binds(key);
+    binds.extend(binds![answer]);
+    binds
+}
+
 #[async_trait::async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
         self.read(D::SQL.ping.into_sql_str(), binds![]).await.map(drop)
     }
 
-    async fn reserve(
-        &self,
-        payment: &NewPayment,
-        expires_at: UnixSeconds,
-        now: UnixSeconds,
-    ) -> Result<Reserve, StoreError> {
-        let expired = Evidence {
-            reason: Some(Code::ValidBefore),
-            message: Some(EXPIRED.to_owned()),
-            ..Evidence::default()
-        };
-        let mut insert = binds![SettlementId(Uuid::now_v7()).to_string()];
-        insert.extend(key_binds(&payment.key)?);
-        insert.extend(binds![
-            hex(payment.fingerprint.0),
-            hex(payment.pay_to),
-            payment.amount.to_string(),
-            payment.valid_after.to_string(),
-            payment.valid_before.to_string(),
-            rows::deadline(expires_at),
-            Bind::Bytes(rows::account(payment.key.network, payment.pay_to)),
-            // EIP-3009: the contract that keeps the nonce is the asset.
-            Bind::Bytes(rows::account(payment.key.network, payment.key.verifying_contract)),
-            payment.signature.map(|signature| hex(signature.0)),
-        ]);
+    async fn reserve(&self, reservation: &Reservation<'_>, now: UnixSeconds) -> Result<Reserve, StoreError> {
+        let terms = reservation.terms;
+        let insert = reservation_binds(reservation)?;
         for _ in 0..RESERVE_ROUNDS {
-            let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
-            if let Some(row) = inserted.first() {
-                return Ok(Reserve::Fresh(rows::payment(row)?));
+            let fresh = match reservation.key {
+                None => {
+                    let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
+                    inserted.first().map(rows::payment).transpose()?
+                }
+                Some(key) => {
+                    // Always the payment first, so that two never wait for each other.
+                    let mut tx = self.begin().await?;
+                    let fresh = tx.reserve(insert.clone()).await?;
+                    if fresh.is_some() {
+                        if tx.bind(key).await? == KeyBinding::Other {
+                            return Ok(Reserve::KeyTaken);
+                        }
+                        tx.commit().await?;
+                    }
+                    fresh
+                }
+            };
+            if let Some(payment) = fresh {
+                return Ok(Reserve::Fresh(payment));
             }
-            let found = self.read(D::SQL.lookup.into_sql_str(), key_binds(&payment.key)?).await?;
+            let found = self.read(D::SQL.lookup.into_sql_str(), key_binds(&terms.key)?).await?;
             let Some(row) = found.first() else { continue };
             let holder = rows::payment(row)?;
             let outlived = Table("payments").int(row, "expires_at")? <= rows::present(now);
@@ -236,8 +282,8 @@ impl<D: Dialect> Store for SqlStore<D> {
                 continue;
             } else if holder.status == Status::Reserved && outlived {
                 // Lost to somebody else or not, the next round sees what became of it.
-                self.transition(holder.id, holder.version, Event::Refused, &expired).await?;
-            } else if holder.terms.fingerprint == payment.fingerprint {
+                self.transition(holder.id, holder.version, Event::Refused, &Evidence::outlived()).await?;
+            } else if holder.terms.fingerprint == terms.fingerprint {
                 return Ok(Reserve::Same(holder));
             } else {
                 return Ok(Reserve::Other(holder));
@@ -254,10 +300,6 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError> {
         let rows = self.read(D::SQL.payment.into_sql_str(), binds![id.to_string()]).await?;
         rows.first().map(rows::payment).transpose()
-    }
-
-    async fn note_payee(&self, id: SettlementId, answer: &str) -> Result<(), StoreError> {
-        self.execute(D::SQL.note_payee, binds![id.to_string(), answer]).await.map(drop)
     }
 
     async fn find(&self, filter: &PaymentFilter, limit: u32) -> Result<Vec<Payment>, StoreError> {
@@ -287,17 +329,21 @@ impl<D: Dialect> Store for SqlStore<D> {
         rows.first().map(rows::payment).transpose()
     }
 
-    async fn expire_reservations(&self, now: UnixSeconds) -> Result<u64, StoreError> {
-        let mut expired = 0;
-        loop {
-            let binds =
-                binds![rows::present(now), Code::ValidBefore.as_str(), EXPIRED, i64::from(EXPIRE_BATCH)];
-            let batch = self.execute(D::SQL.expire, binds).await?;
-            expired += batch;
-            if batch < u64::from(EXPIRE_BATCH) {
-                return Ok(expired);
-            }
-        }
+    async fn outlived(
+        &self,
+        network: Network,
+        (second, id): (UnixSeconds, SettlementId),
+        now: UnixSeconds,
+        limit: u32,
+    ) -> Result<Vec<(UnixSeconds, Payment)>, StoreError> {
+        let (second, now) = (rows::deadline(second), rows::present(now));
+        let binds = binds![rows::chain_id(network)?, second, id.to_string(), now, i64::from(limit)];
+        let rows = self.read(D::SQL.outlived.into_sql_str(), binds).await?;
+        let read = |row| {
+            let expired_at = Table("payments").unsigned(row, "expires_at")?;
+            Ok((UnixSeconds(expired_at), rows::payment(row)?))
+        };
+        rows.iter().map(read).collect()
     }
 
     async fn raise_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError> {
@@ -476,20 +522,30 @@ impl<D: Dialect> Store for SqlStore<D> {
         holder: HolderId,
         says: LastAnswer,
         ttl: Duration,
-        keyed: Option<(&IdempotencyKey, &str)>,
     ) -> Result<bool, StoreError> {
-        let says = rows::answer_name(says);
-        let binds = binds![id.to_string(), holder.0.to_string(), says, rows::lease_ms(ttl)];
-        let Some((key, answer)) = keyed else {
-            return Ok(self.execute(D::SQL.begin_answer, binds).await? == 1);
-        };
+        Ok(self.execute(D::SQL.begin_answer, begin_answer_binds(id, holder, says, ttl)).await? == 1)
+    }
+
+    async fn begin_keyed_answer(
+        &self,
+        id: SettlementId,
+        holder: HolderId,
+        says: LastAnswer,
+        ttl: Duration,
+        keys: &[KeyUse],
+        answer: &str,
+    ) -> Result<KeyedAnswer, StoreError> {
         let mut tx = self.begin().await?;
-        if tx.execute(D::SQL.begin_answer, binds).await? != 1 {
-            return Ok(false);
+        if tx.execute(D::SQL.begin_answer, begin_answer_binds(id, holder, says, ttl)).await? != 1 {
+            return Ok(KeyedAnswer::NotHeld);
         }
-        tx.execute(D::SQL.answer_key, binds![key.scope.as_str(), key.key.as_str(), answer]).await?;
+        for key in keys {
+            if tx.execute(D::SQL.bind_and_answer_key, key_answer_binds(key, answer)).await? != 1 {
+                return Ok(KeyedAnswer::KeyTaken);
+            }
+        }
         tx.commit().await?;
-        Ok(true)
+        Ok(KeyedAnswer::Begun)
     }
 
     async fn release_answer(
@@ -506,26 +562,33 @@ impl<D: Dialect> Store for SqlStore<D> {
         self.execute(D::SQL.lapse_answer, binds![id.to_string()]).await.map(drop)
     }
 
-    async fn bind_idempotency_key(
-        &self,
-        key: &IdempotencyKey,
-        fingerprint: &Fingerprint,
-        now: UnixSeconds,
-    ) -> Result<KeyBinding, StoreError> {
-        let binds = binds![key.scope.as_str(), key.key.as_str(), hex(fingerprint.0), rows::deadline(now)];
-        if self.execute(D::SQL.bind_key, binds).await? == 1 {
+    async fn bind_idempotency_key(&self, key: &KeyUse) -> Result<KeyBinding, StoreError> {
+        if self.execute(D::SQL.bind_key, key_use_binds(key)).await? == 1 {
             return Ok(KeyBinding::First);
         }
-        let rows =
-            self.read(D::SQL.read_key.into_sql_str(), binds![key.scope.as_str(), key.key.as_str()]).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let (bound_to, answer) = rows::key_binding(row)?;
-        Ok(if bound_to == *fingerprint { KeyBinding::Same(answer) } else { KeyBinding::Other })
+        Ok(self.idempotency_key(key).await?.ok_or(sqlx::Error::RowNotFound)?)
     }
 
-    async fn store_idempotent_answer(&self, key: &IdempotencyKey, answer: &str) -> Result<(), StoreError> {
-        let binds = binds![key.scope.as_str(), key.key.as_str(), answer];
-        self.execute(D::SQL.answer_key, binds).await.map(drop)
+    async fn idempotency_key(&self, key: &KeyUse) -> Result<Option<KeyBinding>, StoreError> {
+        let rows = self.read(D::SQL.read_key.into_sql_str(), key_name_binds(key)).await?;
+        rows.first().map(|row| rows::key_binding(row, key)).transpose()
+    }
+
+    async fn store_idempotent_answer(&self, key: &KeyUse, answer: &str) -> Result<(), StoreError> {
+        self.execute(D::SQL.answer_key, key_answer_binds(key, answer)).await.map(drop)
+    }
+
+    async fn forget_idempotency_keys(&self, age: Duration) -> Result<u64, StoreError> {
+        let mut forgotten = 0;
+        loop {
+            let batch = self
+                .execute(D::SQL.forget_keys, binds![rows::lease_ms(age), i64::from(FORGET_BATCH)])
+                .await?;
+            forgotten += batch;
+            if batch < u64::from(FORGET_BATCH) {
+                return Ok(forgotten);
+            }
+        }
     }
 
     async fn first_identity(&self, origin: &Origin) -> Result<Option<Identity>, StoreError> {

@@ -8,7 +8,7 @@ use crate::{fault::Fault, metrics};
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderValue, Request, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header},
     middleware::Next,
 };
 use quittance_protocol::wire::Echo;
@@ -48,11 +48,7 @@ pub(super) async fn authorized(State(app): State<App>, request: Request<Body>, n
     if app.api_keys.is_empty() {
         return next.run(request).await;
     }
-    let sent = request.headers().get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
-    let key = match sent.split_at_checked(7) {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key,
-        _ => b"",
-    };
+    let key = bearer_key(request.headers()).unwrap_or_default();
     // No early exit: the number of keys is no secret, which of them almost matched is.
     let known = app
         .api_keys
@@ -62,6 +58,12 @@ pub(super) async fn authorized(State(app): State<App>, request: Request<Body>, n
         return next.run(request).await;
     }
     transport_fault(TransportFault::UNAUTHORIZED, request.uri().path())
+}
+
+/// What stands behind `Bearer`, in any spelling of that.
+pub(crate) fn bearer_key(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, key) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
 }
 
 /// Refuses what would only queue.

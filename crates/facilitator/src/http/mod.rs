@@ -2,7 +2,7 @@
 
 mod body;
 mod connection;
-mod guard;
+pub(crate) mod guard;
 mod health;
 mod listener;
 mod payee;
@@ -122,7 +122,11 @@ fn with_cors(routes: Router, origins: &[HeaderValue]) -> Router {
         .allow_origin(AllowOrigin::list(origins.iter().cloned()))
         .allow_methods([Method::GET, Method::POST])
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([header::RETRY_AFTER, HeaderName::from_static("extension-responses")]);
+        .expose_headers([
+            header::RETRY_AFTER,
+            HeaderName::from_static("extension-responses"),
+            shape::IDEMPOTENCY_REPLAYED,
+        ]);
     let preflights = middleware::from_fn_with_state(routes.clone(), preflights);
     routes.layer(cors).layer(preflights)
 }

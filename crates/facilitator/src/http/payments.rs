@@ -5,17 +5,16 @@ use super::{
     body::{DeliveredBody, Received},
     guard,
     places::PayerPlace,
-    shape::{self, Endpoint, TransportFault},
+    shape::{self, Endpoint, Replay, TransportFault},
 };
 use crate::{
-    answer::{AnswerLease, Outbox},
+    answer::{AnswerLease, Outbox, Recorded},
     fault::Fault,
-    fault_point::{Point, reached},
-    idempotency::{self, Binding},
+    idempotency::{self, Binding, Keys},
     names::log_unjudged,
     payee::PaymentCheck,
     settle::{self, Begun, Outcome, Patience},
-    verify::{self, service_of},
+    verify::{self, Verdict, service_of},
 };
 use axum::{
     Extension,
@@ -25,10 +24,9 @@ use axum::{
 };
 use quittance_protocol::{
     code::Code,
-    payment::fingerprint,
     wire::{self, Echo, Refusal},
 };
-use quittance_store::model::{IdempotencyKey, LastAnswer, Payment};
+use quittance_store::model::{KeyUse, LastAnswer, Payment};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -57,16 +55,18 @@ async fn verify_within(app: &App, outbox: Outbox, received: Received, echo: &Ech
     let Some(_place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
         return guard::fault(&Fault::Busy, Endpoint::Verify, echo);
     };
-    match verify::verify(&app.facilitator, &request, payee.as_ref()).await {
-        Ok(Ok(Some(promise))) => {
+    let identifier = idempotency::identifier(headers, &request);
+    match verify::verify(&app.facilitator, &request, payee.as_ref(), identifier).await {
+        Ok(Verdict::Promised(promise)) => {
             let text = shape::valid(echo, Some(promise.payment()), None).to_string();
-            json(Body::new(DeliveredBody::new(text.into(), Box::new(promise), outbox)))
+            json(Body::new(DeliveredBody::new(text.into(), promise, outbox)))
         }
-        Ok(Ok(None)) => json(Body::from(shape::valid(echo, None, report(payee.as_ref())).to_string())),
-        Ok(Err(refusal)) => {
+        Ok(Verdict::Good) => json(Body::from(shape::valid(echo, None, report(payee.as_ref())).to_string())),
+        Ok(Verdict::Refused(refusal)) => {
             let body = shape::refused(Endpoint::Verify, &refusal, echo, report(payee.as_ref()));
             shape::answer(StatusCode::OK, Some(refusal.code), body)
         }
+        Ok(Verdict::IdentifierTaken) => key_conflict(Endpoint::Verify, echo),
         Err(fault) => guard::fault(&fault, Endpoint::Verify, echo),
     }
 }
@@ -84,7 +84,7 @@ pub(super) async fn settle(
 
 async fn settle_within(app: &App, outbox: Outbox, received: Received, echo: &Echo) -> Response<Body> {
     let Received { headers, body, place, started, .. } = &received;
-    let keys = match idempotency::header_key(headers) {
+    let header_key = match idempotency::header_key(headers) {
         Ok(key) => key,
         Err(fault) => return guard::transport_fault_with(fault, Endpoint::Settle, echo),
     };
@@ -99,28 +99,19 @@ async fn settle_within(app: &App, outbox: Outbox, received: Received, echo: &Ech
     let Some(place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
         return guard::fault(&Fault::Busy, Endpoint::Settle, echo);
     };
-    let key = keys.or_else(|| idempotency::extension_key(headers, &request));
-    if let Some(key) = &key {
-        match idempotency::bind(&app.facilitator, key, &fingerprint(&request.payment, &request.requirement))
-            .await
-        {
-            Ok(Binding::Proceed) => reached(Point::KeyBound),
-            Ok(Binding::Answered(answer)) => return stored(answer),
-            Ok(Binding::Conflict) => {
-                return guard::transport_fault_with(
-                    TransportFault::KEY_OF_ANOTHER_PAYMENT,
-                    Endpoint::Settle,
-                    echo,
-                );
-            }
-            Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
-        }
+    let mut keys = Keys::new(headers, header_key, &request);
+    match keys.open(&app.facilitator).await {
+        Ok(Binding::Proceed) => {}
+        Ok(Binding::Answered(answer)) => return replayed(answer),
+        Ok(Binding::Conflict) => return key_conflict(Endpoint::Settle, echo),
+        Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
     }
-    let outcome = match outcome(app, Arc::new(place), &request, payee.clone(), *started).await {
+    let outcome = match outcome(app, Arc::new(place), &request, payee.clone(), keys.to_bind(), *started).await
+    {
         Ok(outcome) => outcome,
         Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
     };
-    answer(app, outbox, outcome, report(payee.as_deref()), key.as_ref(), echo).await
+    answer(app, outbox, outcome, report(payee.as_deref()), &keys, echo).await
 }
 
 /// `extra.payee`, for answers without a row that has it.
@@ -134,6 +125,7 @@ async fn outcome(
     place: Arc<PayerPlace>,
     request: &wire::Request,
     payee: Option<Arc<PaymentCheck>>,
+    identifier: Option<KeyUse>,
     started: Instant,
 ) -> Result<Outcome, Fault> {
     let facilitator = app.facilitator.clone();
@@ -144,14 +136,13 @@ async fn outcome(
         let tasks = facilitator.tasks.clone();
         tasks.spawn(async move {
             let _place = place;
-            settle::begin(&facilitator, &request, payee.as_deref(), patience).await
+            settle::begin(&facilitator, &request, payee.as_deref(), identifier.as_ref(), patience).await
         })
     };
     match begun.await.map_err(|_| Fault::Internal)?? {
         Begun::Refused(refusal) => Ok(Outcome::Refused(refusal, None)),
-        Begun::Payment(id, answers_seen) => {
-            settle::follow(&facilitator, &service, id, answers_seen, patience).await
-        }
+        Begun::IdentifierTaken => Ok(Outcome::IdentifierTaken),
+        Begun::Payment(found) => settle::follow(&facilitator, &service, found, patience).await,
     }
 }
 
@@ -160,44 +151,46 @@ async fn answer(
     outbox: Outbox,
     outcome: Outcome,
     payee: Option<Value>,
-    key: Option<&IdempotencyKey>,
+    keys: &Keys,
     echo: &Echo,
 ) -> Response<Body> {
-    let (body, code) = match outcome {
+    let (body, code, kept) = match outcome {
         Outcome::Success(payment, lease) => {
-            let replay = if payment.last_answer.is_none() { "first" } else { "redelivered" };
-            let body = shape::settled(echo, &payment, replay);
+            let body = shape::settled(echo, &payment, Replay::of(&payment));
             let said = Said { body, code: None, says: LastAnswer::Success };
-            return say(app, outbox, said, payment, lease, key, echo).await;
+            return say(app, outbox, said, payment, lease, keys, echo).await;
         }
         Outcome::Pending(payment, lease) => {
             let code = Code::SettlementPending;
             let message = "sent, not final yet; ask again with the same payment";
-            let body = shape::not_settled(echo, &payment, code, message, "first");
+            let body = shape::not_settled(echo, &payment, code, message, Replay::of(&payment));
             let said = Said { body, code: Some(code), says: LastAnswer::Pending };
-            // Not final, so not bound to the key.
-            return say(app, outbox, said, payment, lease, None, echo).await;
+            return say(app, outbox, said, payment, lease, keys, echo).await;
         }
-        Outcome::Duplicate(payment) => return duplicate(app, &payment, key, echo).await,
+        Outcome::Duplicate(payment) => return duplicate(app, &payment, keys, echo).await,
+        Outcome::IdentifierTaken => return key_conflict(Endpoint::Settle, echo),
         Outcome::Refused(refusal, payment) => {
+            let (code, message) = (refusal.code, &refusal.message);
             let body = match payment {
-                Some(payment) => shape::not_settled(echo, &payment, refusal.code, &refusal.message, "first"),
+                Some(payment) => shape::not_settled(echo, &payment, code, message, Replay::First),
                 None => shape::refused(Endpoint::Settle, &refusal, echo, payee),
             };
-            (body, refusal.code)
+            let kept = keys.keep_refusal(&app.facilitator, &body).await;
+            (body, code, kept)
         }
-        Outcome::Failed(payment) => {
+        Outcome::Failed { payment, is_old } => {
             let code = payment.reason.unwrap_or(Code::TransactionFailed);
             let message = payment.message.clone().unwrap_or_default();
-            (shape::not_settled(echo, &payment, code, &message, "first"), code)
+            let replay = if is_old { Replay::Redelivered } else { Replay::First };
+            let body = shape::not_settled(echo, &payment, code, &message, replay);
+            let kept = keys.keep(&app.facilitator, &body).await;
+            (body, code, kept)
         }
     };
-    if let Some(key) = key
-        && let Err(fault) = idempotency::store_answer(&app.facilitator, key, &body).await
-    {
-        return guard::fault(&fault, Endpoint::Settle, echo);
+    match kept {
+        Ok(()) => shape::answer(StatusCode::OK, Some(code), body),
+        Err(fault) => guard::fault(&fault, Endpoint::Settle, echo),
     }
-    shape::answer(StatusCode::OK, Some(code), body)
 }
 
 /// An answer that only one caller may get.
@@ -214,44 +207,45 @@ async fn say(
     said: Said,
     payment: Box<Payment>,
     lease: AnswerLease,
-    key: Option<&IdempotencyKey>,
+    keys: &Keys,
     echo: &Echo,
 ) -> Response<Body> {
     let text = said.body.to_string();
-    match lease.begin(said.says, key.map(|key| (key.clone(), text.clone()))).await {
-        Ok(Some(delivery)) => {
+    // "Pending" is not final, so no key keeps it.
+    let keys_that_keep: Vec<KeyUse> = match said.says {
+        LastAnswer::Success => keys.all().cloned().collect(),
+        LastAnswer::Pending => Vec::new(),
+    };
+    let kept = (!keys_that_keep.is_empty()).then(|| (keys_that_keep, text.clone()));
+    match lease.begin(said.says, kept).await {
+        Ok(Recorded::OnItsWay(delivery)) => {
             let mut response = json(Body::new(DeliveredBody::new(text.into(), Box::new(delivery), outbox)));
             if let Some(code) = said.code {
                 response.extensions_mut().insert(shape::Said(code));
             }
             response
         }
-        Ok(None) => duplicate(app, &payment, key, echo).await,
+        Ok(Recorded::TakenOver) => duplicate(app, &payment, keys, echo).await,
+        Ok(Recorded::KeyTaken) => key_conflict(Endpoint::Settle, echo),
         Err(fault) => guard::fault(&fault, Endpoint::Settle, echo),
     }
 }
 
-async fn duplicate(
-    app: &App,
-    payment: &Payment,
-    key: Option<&IdempotencyKey>,
-    echo: &Echo,
-) -> Response<Body> {
+async fn duplicate(app: &App, payment: &Payment, keys: &Keys, echo: &Echo) -> Response<Body> {
     // A parallel request with the same key may have been given the answer: then it is this one's as well.
+    match keys.look(&app.facilitator).await {
+        Ok(Binding::Proceed) => {}
+        Ok(Binding::Answered(answer)) => return replayed(answer),
+        Ok(Binding::Conflict) => return key_conflict(Endpoint::Settle, echo),
+        Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
+    }
     let code = Code::DuplicateSettlement;
     let message = "this payment was settled, or is being settled, for another request";
-    let body = shape::not_settled(echo, payment, code, message, "duplicate");
-    if let Some(key) = key {
-        match idempotency::bind(&app.facilitator, key, &payment.terms.fingerprint).await {
-            Ok(Binding::Answered(answer)) => return stored(answer),
-            Ok(_) if payment.status.is_terminal() => {
-                if let Err(fault) = idempotency::store_answer(&app.facilitator, key, &body).await {
-                    return guard::fault(&fault, Endpoint::Settle, echo);
-                }
-            }
-            Ok(_) => {}
-            Err(fault) => return guard::fault(&fault, Endpoint::Settle, echo),
-        }
+    let body = shape::not_settled(echo, payment, code, message, Replay::Duplicate);
+    if payment.status.is_terminal()
+        && let Err(fault) = keys.keep(&app.facilitator, &body).await
+    {
+        return guard::fault(&fault, Endpoint::Settle, echo);
     }
     shape::answer(StatusCode::OK, Some(code), body)
 }
@@ -263,8 +257,16 @@ fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo) -> Response<Body>
     shape::answer(StatusCode::OK, Some(refusal.code), endpoint.refusal(refusal, echo))
 }
 
-fn stored(answer: String) -> Response<Body> {
-    json(Body::from(answer))
+fn key_conflict(endpoint: Endpoint, echo: &Echo) -> Response<Body> {
+    guard::transport_fault_with(TransportFault::KEY_OF_ANOTHER_PAYMENT, endpoint, echo)
+}
+
+/// What was answered under one of the request's keys before, word for word. The header tells a seller that this is no
+/// second success.
+fn replayed(answer: String) -> Response<Body> {
+    let mut response = json(Body::from(answer));
+    response.headers_mut().insert(shape::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    response
 }
 
 fn json(body: Body) -> Response<Body> {

@@ -5,7 +5,7 @@ use alloy_primitives::Address;
 use axum::{
     Json,
     body::Body,
-    http::{Response, StatusCode},
+    http::{HeaderName, Response, StatusCode},
     response::IntoResponse,
 };
 use quittance_protocol::{
@@ -104,6 +104,9 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said(pub(crate) Code);
 
+/// On an answer that an idempotency key or payment identifier repeats.
+pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
 /// An answer with its code noted.
 pub(crate) fn answer(status: StatusCode, code: Option<Code>, body: Value) -> Response<Body> {
     let mut response = (status, Json(body)).into_response();
@@ -140,8 +143,34 @@ pub(crate) fn refused(endpoint: Endpoint, refusal: &Refusal, echo: &Echo, payee:
     body
 }
 
+/// `extra.replay`: whether this is news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// Nobody was told before.
+    First,
+    /// An earlier caller may have heard of it.
+    Redelivered,
+    /// Another caller has the success, or gets it.
+    Duplicate,
+}
+
+impl Replay {
+    /// Of an answer that only one caller at a time is told.
+    pub(crate) fn of(payment: &Payment) -> Self {
+        if payment.last_answer.is_none() { Self::First } else { Self::Redelivered }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Redelivered => "redelivered",
+            Self::Duplicate => "duplicate",
+        }
+    }
+}
+
 /// `success: true`.
-pub(crate) fn settled(echo: &Echo, payment: &Payment, replay: &'static str) -> Value {
+pub(crate) fn settled(echo: &Echo, payment: &Payment, replay: Replay) -> Value {
     let mut body = json!({
         "success": true,
         "transaction": shown_hash(payment),
@@ -159,7 +188,7 @@ pub(crate) fn not_settled(
     payment: &Payment,
     code: Code,
     message: &str,
-    replay: &'static str,
+    replay: Replay,
 ) -> Value {
     let mut body = Endpoint::Settle.no(code, message, echo);
     if let Some(object) = body.as_object_mut() {
@@ -169,10 +198,10 @@ pub(crate) fn not_settled(
     body
 }
 
-fn add_extra(body: &mut Value, payment: &Payment, replay: Option<&'static str>) {
+fn add_extra(body: &mut Value, payment: &Payment, replay: Option<Replay>) {
     let mut extra = json!({ "settlementId": payment.id.to_string(), "status": payment.status.as_str() });
     if let (Some(replay), Some(object)) = (replay, extra.as_object_mut()) {
-        object.insert("replay".into(), json!(replay));
+        object.insert("replay".into(), json!(replay.as_str()));
     }
     if let (Some(payee), Some(object)) = (stored_payee(payment), extra.as_object_mut()) {
         object.insert("payee".into(), payee);

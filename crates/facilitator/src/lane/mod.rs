@@ -173,17 +173,16 @@ impl Lane {
     }
 }
 
-/// A lane for one more transaction of this cost, and its place there: the one with the fewest open slots among those that
-/// can pay.
+/// The lanes that can pay for one more transaction of this cost, each with its open slots.
 ///
 /// What a lane already owes for its open slots is set aside at the same price.
-pub(crate) fn choose<'a>(
+pub(crate) fn can_pay<'a>(
     lanes: &'a [Lane],
-    open: &'a Tally,
+    open: &Tally,
     balances: &[U256],
     cost_max: U256,
-) -> Result<(&'a Lane, Coming<'a>), Fault> {
-    let mut can_pay: Vec<(usize, &Lane)> = lanes
+) -> Result<Vec<(usize, &'a Lane)>, Fault> {
+    let can_pay: Vec<(usize, &Lane)> = lanes
         .iter()
         .zip(balances)
         .map(|(lane, balance)| (open.of(lane.address()), lane, balance))
@@ -193,9 +192,18 @@ pub(crate) fn choose<'a>(
         })
         .map(|(slots, lane, _)| (slots, lane))
         .collect();
-    if can_pay.is_empty() {
-        return Err(Fault::NoFundedLane);
-    }
+    if can_pay.is_empty() { Err(Fault::NoFundedLane) } else { Ok(can_pay) }
+}
+
+/// A lane for one more transaction of this cost, and its place there: the one with the fewest open slots among those that
+/// can pay.
+pub(crate) fn choose<'a>(
+    lanes: &'a [Lane],
+    open: &'a Tally,
+    balances: &[U256],
+    cost_max: U256,
+) -> Result<(&'a Lane, Coming<'a>), Fault> {
+    let mut can_pay = can_pay(lanes, open, balances, cost_max)?;
     // Stable: the first of equals, as configured.
     can_pay.sort_by_key(|(slots, _)| *slots);
     can_pay

@@ -50,17 +50,6 @@ on_both_stores! {
 }
 
 on_sqlite! {
-    /// Executed by somebody else between `/verify` and `/settle`: nothing of ours is sent.
-    async fn foreign_settlement_before_settle(store) {
-        let bench = Setup::new(store).start().await;
-        let payment = bench.payment().await;
-        bench.verify(&payment).await.valid();
-        assert!(bench.chain.settle_elsewhere(&payment).await.unwrap().success);
-        let Told::No(code, _) = bench.settle(&payment).await.told() else { panic!("settled twice") };
-        assert_eq!(code, USED);
-        assert_eq!((bench.transfers().await.len(), bench.sent().len()), (1, 0));
-    }
-
     /// The payer takes the authorization back after we have sent it.
     async fn canceled_by_the_payer(store) {
         let bench = Setup::new(store).no_mining().start().await;

@@ -127,6 +127,37 @@ on_both_stores! {
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
+    /// `extra.replay` says whether this is news, of answers that grant nothing as well.
+    async fn answers_say_whether_they_are_news(store) {
+        let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let replay = |reply: &Reply| reply.json["extra"]["replay"].as_str().unwrap().to_owned();
+        let paid = bench.payment().await;
+        for word in ["first", "redelivered"] {
+            let reply = bench.settle(&paid).await;
+            assert!(matches!(reply.told(), Told::Pending(_)));
+            assert_eq!(replay(&reply), word);
+        }
+        bench.anvil.mine(1).await.unwrap();
+        bench.until_status(&paid, "settled").await;
+        let success = bench.settle(&paid).await;
+        assert_eq!((success.told().is_success(), replay(&success).as_str()), (true, "redelivered"), "after pending");
+        assert_eq!(replay(&bench.settle(&paid).await), "duplicate");
+
+        // Canceled by its payer while it waits for a block: told to the caller that waits, and to whoever asks later.
+        bench.proxy.add(Rule::on(SEND).times(1).then(Fault::Swallow));
+        let failed = bench.payment().await;
+        let told = bench.settle(&failed).await.told();
+        assert!(matches!(told, Told::Pending(_)), "{told:?}");
+        assert!(bench.chain.cancel_authorization(&failed).await.unwrap().success);
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        bench.until_status(&failed, "failed").await;
+        for _ in 0..2 {
+            let reply = bench.settle(&failed).await;
+            assert!(matches!(reply.told(), Told::No(..)), "{reply:?}");
+            assert_eq!(replay(&reply), "redelivered");
+        }
+    }
+
     /// Of two that wait for the same payment, one is told to ask again; the other is never.
     async fn a_twin_is_never_told_to_ask_again(store) {
         let bench = Setup::new(store).no_mining().wait_seconds(3).start().await;

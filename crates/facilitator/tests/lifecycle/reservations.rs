@@ -6,8 +6,9 @@ use quittance_testkit::{
     PaymentBuilder, SignedPayment,
     abi::IToken,
     dev_address, dev_signer,
-    harness::{Fault, Rule},
+    harness::{Fault, Rule, proxy::RuleId},
 };
+use std::collections::HashSet;
 
 const USED: &str = "invalid_exact_evm_nonce_already_used";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
@@ -219,6 +220,13 @@ on_sqlite! {
     }
 }
 
+/// Every authorization that is reserved has died some seconds ago.
+async fn let_reservations_lapse(bench: &Bench) {
+    let lately = quittance_testkit::unix_now() - 10;
+    let lapse = format!("UPDATE payments SET expires_at = {lately} WHERE status = 'reserved'");
+    bench.database().run(&lapse).await;
+}
+
 /// Past `validBefore` and finality, nobody waits for a reservation any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outlived_reservation_ends_by_itself() {
@@ -228,7 +236,7 @@ async fn an_outlived_reservation_ends_by_itself() {
         bench.verify(payment).await.valid();
         assert_eq!(bench.verify(payment).await.invalid(), USED);
     }
-    bench.database().run("UPDATE payments SET expires_at = 1").await;
+    let_reservations_lapse(&bench).await;
     bench.verify(&asked_again).await.valid();
     let row = bench.until_status(&forgotten, "refused").await;
     assert_eq!(row["reason"], "invalid_exact_evm_payload_authorization_valid_before");
@@ -316,5 +324,171 @@ async fn hang_up_after_the_verdict() {
     }
     for payment in &payments {
         assert_eq!(bench.verify(payment).await.invalid(), USED);
+    }
+}
+
+/// What `/settle` says about a promise that somebody else has used, with the transaction that did it.
+async fn assert_told(bench: &Bench, payment: &SignedPayment, transaction: B256, replay: &str) {
+    let reply = bench.settle(payment).await;
+    assert_eq!(reply.told(), Told::no(USED, transaction));
+    assert_eq!(reply.json["extra"]["replay"], replay, "{reply:?}");
+}
+
+/// From now on the server finds no logs.
+fn unreadable_logs(bench: &Bench) -> RuleId {
+    bench.proxy.add(Rule::on("eth_getLogs").then(Fault::error(-32005, "query returned too many results")))
+}
+
+on_both_stores! {
+    /// Whoever sees a promised authorization can submit it: then its payee was paid, and the seller is told by what.
+    async fn executed_by_somebody_else_after_verify(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let theirs = bench.chain.settle_elsewhere(&payment).await.unwrap();
+        assert!(theirs.success);
+        assert_told(&bench, &payment, theirs.transaction, "first").await;
+        let row = bench.row(&payment).await;
+        assert_eq!(
+            (&row["status"], &row["transaction"], &row["reason"]),
+            (&"settled_elsewhere".into(), &theirs.transaction.to_string().into(), &USED.into())
+        );
+        assert_told(&bench, &payment, theirs.transaction, "redelivered").await;
+        assert_eq!(bench.verify(&payment).await.invalid(), USED);
+        assert_eq!((bench.transfers().await.len(), bench.sent().len()), (1, 0));
+    }
+
+    /// The payer takes it back: nobody was paid, and the promise ends with the transaction that says so.
+    async fn canceled_by_the_payer_after_verify(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let theirs = bench.chain.cancel_authorization(&payment).await.unwrap();
+        assert!(theirs.success);
+        assert_told(&bench, &payment, theirs.transaction, "first").await;
+        let row = bench.row(&payment).await;
+        assert_eq!(
+            (&row["status"], &row["transaction"], &row["reason"]),
+            (&"refused".into(), &theirs.transaction.to_string().into(), &USED.into())
+        );
+        assert_eq!(bench.settle(&payment).await.told(), Told::no(USED, ""));
+        bench.assert_nothing_moved().await;
+    }
+
+    /// Until it can be read what used the nonce, the promise stays; the answer is the refusal all the same.
+    async fn a_promise_used_by_nobody_knows_whom(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let theirs = bench.chain.settle_elsewhere(&payment).await.unwrap();
+        let unreadable = unreadable_logs(&bench);
+        assert_eq!(bench.settle(&payment).await.told(), Told::no(USED, ""));
+        assert_eq!(bench.row(&payment).await["status"], "reserved");
+        bench.proxy.remove(unreadable);
+        assert_told(&bench, &payment, theirs.transaction, "first").await;
+        assert_eq!(bench.row(&payment).await["status"], "settled_elsewhere");
+    }
+}
+
+on_sqlite! {
+    /// Not deep enough to be believed: the promise stays until it is.
+    async fn executed_by_somebody_else_and_not_deep_enough(store) {
+        let bench = Setup::new(store).confirmations(3).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let theirs = bench.chain.settle_elsewhere(&payment).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.told(), Told::no(USED, ""));
+        assert_eq!(bench.row(&payment).await["status"], "reserved");
+        bench.anvil.mine(2).await.unwrap();
+        assert_told(&bench, &payment, theirs.transaction, "first").await;
+        assert_eq!(bench.row(&payment).await["status"], "settled_elsewhere");
+    }
+
+    /// Twins that come after the front-runner are told the same, and its transaction is recorded once.
+    async fn twins_of_a_promise_used_by_somebody_else(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let theirs = bench.chain.settle_elsewhere(&payment).await.unwrap().transaction;
+        let told: HashSet<_> =
+            bench.settle_all(&vec![payment.clone(); 10]).await.iter().map(|reply| format!("{:?}", reply.told())).collect();
+        assert_eq!(told, HashSet::from([format!("{:?}", Told::no(USED, theirs))]));
+        assert_eq!(bench.row(&payment).await["status"], "settled_elsewhere");
+    }
+}
+
+/// A promise that nobody came back for ends as what it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outlived_promises_end_as_what_they_were() {
+    let bench = Setup::new(StoreKind::Postgres).start().await;
+    let [forgotten, executed, canceled] = <[_; 3]>::try_from(bench.payments(3).await).unwrap();
+    for payment in [&forgotten, &executed, &canceled] {
+        bench.verify(payment).await.valid();
+    }
+    let theirs = bench.chain.settle_elsewhere(&executed).await.unwrap().transaction;
+    let taken_back = bench.chain.cancel_authorization(&canceled).await.unwrap().transaction;
+    let unreadable = unreadable_logs(&bench);
+    let_reservations_lapse(&bench).await;
+    // What cannot be read holds up no other, and is no reason to give up.
+    bench.until_status(&forgotten, "refused").await;
+    bench.until_hits(&[unreadable], 1).await;
+    for payment in [&executed, &canceled] {
+        assert_eq!(bench.row(payment).await["status"], "reserved");
+    }
+    bench.proxy.remove(unreadable);
+    for (payment, status, transaction) in
+        [(&executed, "settled_elsewhere", theirs), (&canceled, "refused", taken_back)]
+    {
+        let row = bench.until_status(payment, status).await;
+        assert_eq!((&row["transaction"], &row["reason"]), (&transaction.to_string().into(), &USED.into()));
+    }
+    assert_told(&bench, &executed, theirs, "redelivered").await;
+    bench.settle(&forgotten).await.success_of(&forgotten);
+    assert_eq!(bench.transfers().await.len(), 2);
+}
+
+/// `/verify` says that it cannot say yes, and that it is worth another try; nothing is promised.
+async fn assert_undecided(bench: &Bench, payment: &SignedPayment) {
+    let answer = bench.client.post("/verify", payment.body(), &[]).await.unwrap();
+    assert_eq!((answer.status, &answer.json["isValid"]), (503, &false.into()), "{}", answer.text);
+    assert_eq!(answer.json["invalidReason"], "unexpected_verify_error");
+    assert!(answer.retry_after_seconds().is_some());
+    assert!(bench.rows(payment).await.is_empty(), "promised");
+}
+
+on_both_stores! {
+    /// What could not be settled for want of gas money is not promised.
+    async fn no_promise_without_gas_money(store) {
+        let bench = Setup::new(store).signers(2).start().await;
+        let payment = bench.payment().await;
+        for signer in &bench.signers {
+            bench.anvil.set_balance(*signer, U256::from(1)).await.unwrap();
+        }
+        bench.proxy.reset_records();
+        assert_undecided(&bench, &payment).await;
+        assert_eq!(bench.proxy.calls().len(), 1, "no question beside the facts");
+        bench.anvil.set_balance(bench.signers[1], U256::from(10).pow(U256::from(18))).await.unwrap();
+        bench.verify(&payment).await.valid();
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+}
+
+on_sqlite! {
+    async fn no_promise_above_the_operators_cap(store) {
+        let bench = Setup::new(store).set("policy.fee_per_settlement_wei_max", "1".into()).start().await;
+        assert_undecided(&bench, &bench.payment().await).await;
+        assert_eq!(bench.settle(&bench.payment().await).await.told(), Told::Unavailable);
+    }
+
+    /// Where nothing is promised, `/verify` speaks of the payment alone: what a gateway wants that settles elsewhere.
+    async fn verify_that_only_looks_needs_no_gas_money(store) {
+        let bench = Setup::new(store)
+            .set("replay.reserve_on_verify", false.into())
+            .set("policy.fee_per_settlement_wei_max", "1".into())
+            .start()
+            .await;
+        bench.anvil.set_balance(bench.signers[0], U256::ZERO).await.unwrap();
+        bench.verify(&bench.payment().await).await.valid();
     }
 }

@@ -1,6 +1,7 @@
 //! A caller may stop waiting at any moment. What it started then happened whole or not at all.
 
 use quittance_protocol::{settlement::Status, units::LaneNonce};
+use quittance_store::model::Reservation;
 use std::{future::Future, task::Poll};
 
 use crate::{
@@ -60,8 +61,8 @@ async fn an_abandoned_reservation_is_whole_or_nothing(fixture: Fixture) {
     while !finished {
         polls += 1;
         let terms = payment();
-        finished = abandoned(store.reserve(&terms, LATER, NOW), polls).await;
-        store.reserve(&terms, LATER, NOW).await.unwrap();
+        finished = abandoned(store.reserve(&Reservation::new(&terms, LATER), NOW), polls).await;
+        store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap();
         let holder = store.lookup(&terms.key).await.unwrap().unwrap();
         assert_eq!((holder.status, holder.version, holder.terms), (Status::Reserved, 1, terms));
     }

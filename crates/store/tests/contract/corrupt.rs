@@ -1,10 +1,10 @@
 //! A row this version cannot read is reported as such, with table and column, and never guessed at.
 
-use quittance_store::{Store, StoreError, model::IdempotencyKey};
+use quittance_store::{Store, StoreError};
 
 use crate::{
     fixture::Fixture,
-    given::{NOW, identity, known_lane, origin, payment, signed},
+    given::{identity, key_of, known_lane, origin, payment, signed},
 };
 
 /// For a text column: wrong in spelling, in length and in kind.
@@ -141,15 +141,17 @@ async fn a_lane_that_cannot_be_read_signs_nothing(fixture: Fixture) {
 
 async fn garbage_under_an_idempotency_key_is_reported(fixture: Fixture) {
     let store = &*fixture.store;
-    let key = IdempotencyKey { scope: String::new(), key: "k".to_owned() };
-    let fingerprint = payment().fingerprint;
-    store.bind_idempotency_key(&key, &fingerprint, NOW).await.unwrap();
-    fixture.meddle("UPDATE idempotency_keys SET fingerprint = 'garbage'").await.unwrap();
-    let bound = store.bind_idempotency_key(&key, &fingerprint, NOW).await;
-    assert!(
-        matches!(bound, Err(StoreError::Corrupt { table: "idempotency_keys", column: "fingerprint" })),
-        "{bound:?}"
-    );
+    let key = key_of(&payment());
+    store.bind_idempotency_key(&key).await.unwrap();
+    for column in ["resource", "fingerprint"] {
+        fixture.meddle(&format!("UPDATE idempotency_keys SET {column} = 'garbage'")).await.unwrap();
+        for bound in [store.bind_idempotency_key(&key).await.map(Some), store.idempotency_key(&key).await] {
+            assert!(
+                matches!(bound, Err(StoreError::Corrupt { table: "idempotency_keys", column: c }) if c == column),
+                "{bound:?}"
+            );
+        }
+    }
 }
 
 async fn garbage_about_an_origin_is_reported(fixture: Fixture) {

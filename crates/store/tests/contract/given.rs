@@ -8,7 +8,10 @@ use quittance_protocol::{
 };
 use quittance_store::{
     Store,
-    model::{AttemptKind, HolderId, LaneId, NewAttempt, Payment, Reserve, SignedSlot, SlotOutcome},
+    model::{
+        AttemptKind, HolderId, IdempotencyKey, KeyUse, LaneId, NewAttempt, Payment, Reservation, Reserve,
+        SignedSlot, SlotOutcome,
+    },
 };
 use std::{
     error::Error,
@@ -109,12 +112,18 @@ pub(crate) fn never(nonce: LaneNonce) -> Signing {
     panic!("asked to sign nonce {nonce} for nothing")
 }
 
+/// A key of a payment, which nothing else has.
+pub(crate) fn key_of(payment: &NewPayment) -> KeyUse {
+    let key = IdempotencyKey { scope: "s".to_owned(), key: unique().to_string() };
+    KeyUse { key, payment: payment.fingerprint, resource: None }
+}
+
 pub(crate) async fn reserved(store: &dyn Store) -> Payment {
     reserved_as(store, &payment()).await
 }
 
 pub(crate) async fn reserved_as(store: &dyn Store, terms: &NewPayment) -> Payment {
-    match store.reserve(terms, LATER, NOW).await.unwrap() {
+    match store.reserve(&Reservation::new(terms, LATER), NOW).await.unwrap() {
         Reserve::Fresh(payment) => payment,
         other => panic!("the key was not free: {other:?}"),
     }

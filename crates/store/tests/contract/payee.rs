@@ -6,25 +6,28 @@ use quittance_protocol::{
     payee::{Identity, Origin, RegistryId},
     settlement::Event,
 };
+use quittance_store::model::{Reservation, Reserve};
 
 use crate::{
     fixture::Fixture,
-    given::{identity, moved, origin, payment, reserved_as},
+    given::{LATER, NOW, identity, moved, origin, payment, reserved_as},
 };
 
-async fn the_first_payee_answer_stays_and_moves_nothing(fixture: Fixture) {
+/// It was decided on: it is there as soon as the reservation is, and stays with it.
+async fn the_payees_answer_is_reserved_with_the_payment(fixture: Fixture) {
     let store = &*fixture.store;
-    let reserved = reserved_as(store, &payment()).await;
-    assert_eq!(reserved.payee, None);
-    store.note_payee(reserved.id, r#"{"outcome":"mismatch"}"#).await.unwrap();
-    store.note_payee(reserved.id, r#"{"outcome":"verified-wallet"}"#).await.unwrap();
-    let noted = store.payment(reserved.id).await.unwrap().unwrap();
-    assert_eq!(noted.payee.as_deref(), Some(r#"{"outcome":"mismatch"}"#));
-    assert_eq!(noted.version, reserved.version);
-    // Whoever read the row before may still move it, and what was noted goes with it.
+    assert_eq!(reserved_as(store, &payment()).await.payee, None);
+    let (terms, answer) = (payment(), r#"{"outcome":"mismatch","note":"it's ü"}"#);
+    let reservation = Reservation { payee: Some(answer), ..Reservation::new(&terms, LATER) };
+    let Reserve::Fresh(reserved) = store.reserve(&reservation, NOW).await.unwrap() else {
+        panic!("not free")
+    };
+    assert_eq!(reserved.payee.as_deref(), Some(answer));
+    let another = Reservation { payee: Some("{}"), ..reservation };
+    assert_eq!(store.reserve(&another, NOW).await.unwrap(), Reserve::Same(reserved.clone()));
     let refused = moved(store, &reserved, Event::Refused).await;
-    assert_eq!(refused.payee, noted.payee);
-    assert_eq!(store.lookup(&refused.terms.key).await.unwrap(), Some(refused));
+    assert_eq!(refused.payee, reserved.payee);
+    assert_eq!(store.lookup(&terms.key).await.unwrap(), Some(refused));
 }
 
 async fn payee_and_asset_are_stored_in_their_canonical_bytes(fixture: Fixture) {
@@ -112,7 +115,7 @@ async fn of_many_first_identities_one_stays(fixture: Fixture) {
 }
 
 contract!(
-    the_first_payee_answer_stays_and_moves_nothing,
+    the_payees_answer_is_reserved_with_the_payment,
     payee_and_asset_are_stored_in_their_canonical_bytes,
     the_first_identity_of_an_origin_stays,
     identities_of_every_size_come_back,

@@ -3,11 +3,11 @@
 use futures::future::join_all;
 use quittance_protocol::{
     settlement::{Event, Evidence},
-    units::LaneNonce,
+    units::{LaneNonce, UnixSeconds},
 };
 use quittance_store::{
     PgStore, Store as _, StoreError,
-    model::{IdempotencyKey, LastAnswer, PaymentFilter, SlotOutcome},
+    model::{LastAnswer, PaymentFilter, Reservation, SlotOutcome},
 };
 use quittance_testkit::harness::PgCluster;
 use std::{
@@ -24,7 +24,7 @@ use tokio::{io::copy, net::TcpListener, net::TcpStream};
 
 use crate::{
     fixture::{Database, Fixture, eventually},
-    given::{LATER, NOW, fill, holder, known_lane, network, pay, payment, reserved, rival, signed},
+    given::{LATER, NOW, fill, holder, key_of, known_lane, network, pay, payment, reserved, rival, signed},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn the_store_comes_back_with_its_server() {
     cluster.stop().await.unwrap();
     let during = store.sign_slot(slot.payment.id, slot.payment.version, &lane, &pay).await;
     assert!(matches!(during, Err(StoreError::Unavailable(_))), "{during:?}");
-    let during = store.reserve(&payment(), LATER, NOW).await;
+    let during = store.reserve(&Reservation::new(&payment(), LATER), NOW).await;
     assert!(matches!(during, Err(StoreError::Unavailable(_))), "{during:?}");
 
     cluster.resume().await.unwrap();
@@ -269,14 +269,14 @@ async fn methods_cost_what_they_say() {
     let (terms, lane, who, ttl) = (payment(), crate::given::lane(), holder(), Duration::from_secs(60));
     let evidence = Evidence::default();
     costs!(1, store.ping());
-    costs!(1, store.reserve(&terms, LATER, NOW));
-    costs!(2, store.reserve(&terms, LATER, NOW));
-    costs!(2, store.reserve(&rival(&terms), LATER, NOW));
-    costs!(4, store.reserve(&rival(&terms), LATER, LATER));
+    costs!(1, store.reserve(&Reservation::new(&terms, LATER), NOW));
+    costs!(2, store.reserve(&Reservation::new(&terms, LATER), NOW));
+    costs!(2, store.reserve(&Reservation::new(&rival(&terms), LATER), NOW));
+    costs!(4, store.reserve(&Reservation::new(&rival(&terms), LATER), LATER));
     let read = costs!(1, store.lookup(&terms.key)).unwrap();
     costs!(1, store.payment(read.id));
     costs!(1, store.find(&PaymentFilter::default(), 10));
-    costs!(1, store.expire_reservations(NOW));
+    costs!(1, store.outlived(lane.network, (UnixSeconds(0), read.id), NOW, 10));
     costs!(1, store.raise_lane_floor(&lane, LaneNonce(0)));
     // BEGIN, lane, payment, slot, attempt, transition, COMMIT.
     let slot = costs!(7, store.sign_slot(read.id, read.version, &lane, &pay)).unwrap();
@@ -292,12 +292,22 @@ async fn methods_cost_what_they_say() {
     costs!(1, store.newest_closed(lane.network));
     costs!(1, store.transition(read.id, slot.payment.version, Event::SettledAtDepth, &evidence));
     costs!(1, store.take_answer(read.id, who, i64::MAX, ttl));
-    costs!(1, store.begin_answer(read.id, who, LastAnswer::Success, ttl, None));
+    costs!(1, store.begin_answer(read.id, who, LastAnswer::Success, ttl));
     costs!(1, store.lapse_answer(read.id));
     costs!(1, store.release_answer(read.id, who, true));
-    let key = IdempotencyKey { scope: String::new(), key: "k".to_owned() };
-    costs!(1, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));
-    costs!(2, store.bind_idempotency_key(&key, &terms.fingerprint, NOW));
+    let key = key_of(&terms);
+    costs!(1, store.idempotency_key(&key));
+    costs!(1, store.bind_idempotency_key(&key));
+    costs!(2, store.bind_idempotency_key(&key));
     costs!(1, store.store_idempotent_answer(&key, "{}"));
+    costs!(1, store.forget_idempotency_keys(ttl));
+    // BEGIN, payment, key, COMMIT.
+    let (with_key, new_key) = (payment(), key_of(&terms));
+    costs!(4, store.reserve(&Reservation { key: Some(&new_key), ..Reservation::new(&with_key, LATER) }, NOW));
+    let kept = reserved(&store).await.id;
+    assert!(store.take_answer(kept, who, i64::MAX, ttl).await.unwrap());
+    // BEGIN, answer, each key, COMMIT.
+    let keys = [key_of(&terms), key_of(&terms)];
+    costs!(5, store.begin_keyed_answer(kept, who, LastAnswer::Success, ttl, &keys, "{}"));
     costs!(1, store.take_keeper(network(8453), who, ttl));
 }

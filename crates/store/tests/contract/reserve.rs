@@ -4,14 +4,15 @@ use alloy_primitives::{Address, B256, U256};
 use futures::future::join_all;
 use quittance_protocol::{
     code::Code,
-    settlement::{Fingerprint, NewPayment, ReplayKey, SignatureDigest, Status},
+    settlement::{Event, Fingerprint, NewPayment, ReplayKey, SignatureDigest, Status},
     units::{AuthNonce, Network, TokenAmount, UnixSeconds},
 };
-use quittance_store::model::Reserve;
+use quittance_store::model::{Reservation, Reserve, SettlementId};
+use uuid::Uuid;
 
 use crate::{
     fixture::Fixture,
-    given::{LATER, NOW, in_status, known_lane, network, payment, reserved_as, rival, signed},
+    given::{LATER, NOW, in_status, known_lane, moved, network, payment, reserved_as, rival, signed},
 };
 
 async fn a_key_has_one_holder(fixture: Fixture) {
@@ -21,8 +22,14 @@ async fn a_key_has_one_holder(fixture: Fixture) {
     assert_eq!((holder.status, holder.version, &holder.terms), (Status::Reserved, 1, &terms));
     assert_eq!((holder.reason, holder.tx_hash, holder.block_number), (None, None, None));
 
-    assert_eq!(store.reserve(&terms, LATER, NOW).await.unwrap(), Reserve::Same(holder.clone()));
-    assert_eq!(store.reserve(&rival(&terms), LATER, NOW).await.unwrap(), Reserve::Other(holder.clone()));
+    assert_eq!(
+        store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap(),
+        Reserve::Same(holder.clone())
+    );
+    assert_eq!(
+        store.reserve(&Reservation::new(&rival(&terms), LATER), NOW).await.unwrap(),
+        Reserve::Other(holder.clone())
+    );
     assert_eq!(store.lookup(&terms.key).await.unwrap(), Some(holder.clone()));
     assert_eq!(store.payment(holder.id).await.unwrap(), Some(holder));
 }
@@ -74,7 +81,10 @@ async fn the_largest_and_smallest_values_come_back(fixture: Fixture) {
     };
     for terms in [largest, smallest] {
         for expires_at in [0, u64::MAX] {
-            let reserved = store.reserve(&terms, UnixSeconds(expires_at), UnixSeconds(0)).await.unwrap();
+            let reserved = store
+                .reserve(&Reservation::new(&terms, UnixSeconds(expires_at)), UnixSeconds(0))
+                .await
+                .unwrap();
             let Reserve::Fresh(reserved) = reserved else { panic!("{reserved:?}") };
             assert_eq!(reserved.terms, terms);
             assert_eq!(store.payment(reserved.id).await.unwrap().unwrap().terms, terms);
@@ -90,7 +100,9 @@ async fn one_of_fifty_reservations_wins(fixture: Fixture) {
         let reservations = (0..50).map(|i| {
             let store = stores[i % stores.len()].clone();
             let terms = if i % 2 == 0 { mine.clone() } else { theirs.clone() };
-            tokio::spawn(async move { (terms.fingerprint, store.reserve(&terms, LATER, NOW).await.unwrap()) })
+            tokio::spawn(async move {
+                (terms.fingerprint, store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap())
+            })
         });
         let outcomes: Vec<_> = join_all(reservations).await.into_iter().map(Result::unwrap).collect();
 
@@ -109,6 +121,7 @@ async fn one_of_fifty_reservations_wins(fixture: Fixture) {
                     assert_eq!(holder, fresh[0]);
                     assert_ne!(fingerprint, &fresh[0].terms.fingerprint);
                 }
+                Reserve::KeyTaken => panic!("without a key"),
             }
         }
         assert_eq!(store_lookup(&fixture, &mine.key).await, *fresh[0]);
@@ -122,12 +135,12 @@ async fn store_lookup(fixture: &Fixture, key: &ReplayKey) -> quittance_store::mo
 async fn an_outlived_reservation_gives_way_to_one(fixture: Fixture) {
     let stores = fixture.stores(3).await;
     let terms = payment();
-    let old = fixture.store.reserve(&terms, NOW, UnixSeconds(NOW.0 - 1)).await.unwrap();
+    let old = fixture.store.reserve(&Reservation::new(&terms, NOW), UnixSeconds(NOW.0 - 1)).await.unwrap();
     let Reserve::Fresh(old) = old else { panic!("{old:?}") };
 
     let reservations = (0..50).map(|i| {
         let (store, terms) = (stores[i % stores.len()].clone(), rival(&terms));
-        tokio::spawn(async move { store.reserve(&terms, LATER, NOW).await.unwrap() })
+        tokio::spawn(async move { store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap() })
     });
     let outcomes: Vec<_> = join_all(reservations).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(outcomes.iter().filter(|o| matches!(o, Reserve::Fresh(_))).count(), 1);
@@ -143,8 +156,11 @@ async fn a_reservation_lasts_to_the_second(fixture: Fixture) {
     let terms = payment();
     let first = reserved_as(store, &terms).await;
     let before = UnixSeconds(LATER.0 - 1);
-    assert_eq!(store.reserve(&terms, LATER, before).await.unwrap(), Reserve::Same(first.clone()));
-    let after = store.reserve(&terms, UnixSeconds(LATER.0 + 1), LATER).await.unwrap();
+    assert_eq!(
+        store.reserve(&Reservation::new(&terms, LATER), before).await.unwrap(),
+        Reserve::Same(first.clone())
+    );
+    let after = store.reserve(&Reservation::new(&terms, UnixSeconds(LATER.0 + 1)), LATER).await.unwrap();
     assert!(matches!(&after, Reserve::Fresh(second) if second.id != first.id), "{after:?}");
 }
 
@@ -153,7 +169,7 @@ async fn what_is_signed_is_never_outlived(fixture: Fixture) {
     let lane = known_lane(store).await;
     let slot = signed(store, &lane).await;
     let much_later = UnixSeconds(u64::MAX);
-    let again = store.reserve(&slot.payment.terms, much_later, much_later).await.unwrap();
+    let again = store.reserve(&Reservation::new(&slot.payment.terms, much_later), much_later).await.unwrap();
     assert_eq!(again, Reserve::Same(slot.payment));
 }
 
@@ -162,11 +178,12 @@ async fn a_deadline_beyond_the_column_never_comes(fixture: Fixture) {
     let end = UnixSeconds(u64::MAX);
     for expires_at in [u64::MAX, u64::MAX / 2, u64::MAX / 2 + 1] {
         let terms = payment();
-        store.reserve(&terms, UnixSeconds(expires_at), NOW).await.unwrap();
-        let again = store.reserve(&terms, end, end).await.unwrap();
+        store.reserve(&Reservation::new(&terms, UnixSeconds(expires_at)), NOW).await.unwrap();
+        let again = store.reserve(&Reservation::new(&terms, end), end).await.unwrap();
         assert!(matches!(again, Reserve::Same(_)), "{expires_at}: {again:?}");
     }
-    assert_eq!(store.expire_reservations(end).await.unwrap(), 0);
+    let first = (UnixSeconds(0), SettlementId(Uuid::nil()));
+    assert_eq!(store.outlived(network(8453), first, end, 10).await.unwrap(), []);
 }
 
 /// The partial unique index repeats `Status::holds_key` in SQL.
@@ -176,7 +193,7 @@ async fn exactly_the_holding_states_hold_the_key(fixture: Fixture) {
         let terms = payment();
         let old = in_status(store, status, &terms).await;
         assert_eq!(old.status, status);
-        let again = store.reserve(&terms, LATER, NOW).await.unwrap();
+        let again = store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap();
         match again {
             Reserve::Fresh(new) => {
                 assert!(!status.holds_key(), "{status} gave its key away");
@@ -186,49 +203,43 @@ async fn exactly_the_holding_states_hold_the_key(fixture: Fixture) {
                 assert!(status.holds_key(), "{status} keeps a key it should give back");
                 assert_eq!(holder, old);
             }
-            Reserve::Other(_) => panic!("{status}"),
+            Reserve::Other(_) | Reserve::KeyTaken => panic!("{status}"),
         }
     }
 }
 
-async fn only_outlived_reservations_expire(fixture: Fixture) {
+async fn only_outlived_reservations_are_listed(fixture: Fixture) {
     let store = &*fixture.store;
     let lane = known_lane(store).await;
-    let running = reserved_as(store, &payment()).await;
+    let mut over = Vec::new();
+    for expires_at in [NOW.0, NOW.0 - 2, NOW.0 - 1, NOW.0] {
+        let expires_at = UnixSeconds(expires_at);
+        match store.reserve(&Reservation::new(&payment(), expires_at), UnixSeconds(0)).await.unwrap() {
+            Reserve::Fresh(payment) => over.push((expires_at, payment)),
+            other => panic!("{other:?}"),
+        }
+    }
+    over.sort_by_key(|(expires_at, payment)| (*expires_at, payment.id));
+    reserved_as(store, &payment()).await;
     let sent = signed(store, &lane).await.payment;
-    let over = store.reserve(&payment(), NOW, UnixSeconds(0)).await.unwrap();
-    let Reserve::Fresh(over) = over else { panic!("{over:?}") };
+    fixture.meddle(&format!("UPDATE payments SET expires_at = 1 WHERE id = '{}'", sent.id)).await.unwrap();
+    let elsewhere = payment();
+    let elsewhere = NewPayment { key: ReplayKey { network: network(1), ..elsewhere.key }, ..elsewhere };
+    store.reserve(&Reservation::new(&elsewhere, NOW), UnixSeconds(0)).await.unwrap();
 
-    assert_eq!(store.expire_reservations(UnixSeconds(NOW.0 - 1)).await.unwrap(), 0);
-    assert_eq!(store.expire_reservations(NOW).await.unwrap(), 1);
-    assert_eq!(store.expire_reservations(NOW).await.unwrap(), 0);
-    let over = store.payment(over.id).await.unwrap().unwrap();
-    assert_eq!((over.status, over.version, over.reason), (Status::Refused, 2, Some(Code::ValidBefore)));
-    assert_eq!(store.payment(running.id).await.unwrap(), Some(running));
-    assert_eq!(store.payment(sent.id).await.unwrap(), Some(sent));
-}
-
-/// More than one statement's worth, and from several processes at once: each is counted once.
-async fn a_crowd_expires_once(fixture: Fixture) {
-    let stores = fixture.stores(3).await;
-    const CROWD: u64 = 1100;
-    let template = reserved_as(&*fixture.store, &payment()).await.id;
-    let copies = format!(
-        "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, \
-         fingerprint, pay_to, amount, valid_after, valid_before, expires_at, created_at_ms, updated_at_ms) \
-         WITH RECURSIVE copies(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < {CROWD}) \
-         SELECT 'copy ' || n, 1, 'reserved', network, verifying_contract, authorizer, auth_nonce || n, \
-         fingerprint, pay_to, amount, valid_after, valid_before, n, 0, 0 FROM copies, payments WHERE id = '{template}'"
-    );
-    assert_eq!(fixture.meddle(&copies).await.unwrap(), CROWD);
-
-    let expiries = stores.iter().cloned().map(|store| {
-        tokio::spawn(async move { store.expire_reservations(UnixSeconds(CROWD)).await.unwrap() })
-    });
-    let expired: u64 = join_all(expiries).await.into_iter().map(Result::unwrap).sum();
-    // What one of them skipped because another had it locked is expired all the same.
-    assert_eq!(expired, CROWD);
-    assert_eq!(fixture.peek("SELECT COUNT(*) FROM payments WHERE status = 'reserved'").await, 1);
+    let start = (UnixSeconds(0), SettlementId(Uuid::nil()));
+    let listed = async |after, now, limit| store.outlived(lane.network, after, now, limit).await.unwrap();
+    assert_eq!(listed(start, NOW, 10).await, over);
+    assert_eq!(listed(start, UnixSeconds(NOW.0 - 1), 10).await, over[..2]);
+    // Page by page, also in the middle of a second.
+    for page in 0..over.len() {
+        let after = page.checked_sub(1).map_or(start, |last| (over[last].0, over[last].1.id));
+        assert_eq!(listed(after, NOW, 1).await, over[page..=page]);
+    }
+    let last = (over[3].0, over[3].1.id);
+    assert_eq!(listed(last, NOW, 10).await, []);
+    moved(store, &over[0].1, Event::Refused).await;
+    assert_eq!(listed(start, NOW, 10).await, over[1..]);
 }
 
 contract!(
@@ -241,6 +252,5 @@ contract!(
     what_is_signed_is_never_outlived,
     a_deadline_beyond_the_column_never_comes,
     exactly_the_holding_states_hold_the_key,
-    only_outlived_reservations_expire,
-    a_crowd_expires_once,
+    only_outlived_reservations_are_listed,
 );

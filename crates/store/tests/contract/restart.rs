@@ -1,12 +1,12 @@
 //! What was acknowledged is there after the process has ended.
 
 use quittance_protocol::settlement::{Event, Evidence};
-use quittance_store::model::{IdempotencyKey, KeyBinding, LastAnswer, PaymentFilter};
+use quittance_store::model::{KeyBinding, LastAnswer, PaymentFilter};
 use std::time::Duration;
 
 use crate::{
     fixture::Fixture,
-    given::{NOW, fill, holder, known_lane, network, pay, reserved, signed},
+    given::{fill, holder, key_of, known_lane, network, pay, reserved, signed},
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -25,8 +25,8 @@ async fn restart_with_signed(fixture: Fixture) {
         .unwrap()
         .unwrap();
     reserved(&*store).await;
-    let key = IdempotencyKey { scope: "s".to_owned(), key: "k".to_owned() };
-    store.bind_idempotency_key(&key, &slot.payment.terms.fingerprint, NOW).await.unwrap();
+    let key = key_of(&slot.payment.terms);
+    store.bind_idempotency_key(&key).await.unwrap();
     store.store_idempotent_answer(&key, "{}").await.unwrap();
     let work = store.open_work(lane.network).await.unwrap();
     let all = store.find(&PaymentFilter::default(), 10).await.unwrap();
@@ -38,7 +38,7 @@ async fn restart_with_signed(fixture: Fixture) {
     let store = &*fixture.store;
     assert_eq!(store.open_work(lane.network).await.unwrap(), work);
     assert_eq!(store.find(&PaymentFilter::default(), 10).await.unwrap(), all);
-    let again = store.bind_idempotency_key(&key, &slot.payment.terms.fingerprint, NOW).await.unwrap();
+    let again = store.bind_idempotency_key(&key).await.unwrap();
     assert_eq!(again, KeyBinding::Same(Some("{}".to_owned())));
     let next = signed(store, &lane).await;
     assert_eq!(next.attempt.lane_nonce.0, other.attempt.lane_nonce.0 + 1);
@@ -50,11 +50,11 @@ async fn restart_with_leases(fixture: Fixture) {
     let (told, begun) = (reserved(&*store).await.id, reserved(&*store).await.id);
     let (asked, gone) = (reserved(&*store).await.id, holder());
     assert!(store.take_answer(told, gone, i64::MAX, LONG).await.unwrap());
-    assert!(store.begin_answer(told, gone, LastAnswer::Success, LONG, None).await.unwrap());
+    assert!(store.begin_answer(told, gone, LastAnswer::Success, LONG).await.unwrap());
     assert!(store.release_answer(told, gone, true).await.unwrap());
     // Begun, and then the process died: it counts as said.
     assert!(store.take_answer(begun, gone, i64::MAX, LONG).await.unwrap());
-    assert!(store.begin_answer(begun, gone, LastAnswer::Success, LONG, None).await.unwrap());
+    assert!(store.begin_answer(begun, gone, LastAnswer::Success, LONG).await.unwrap());
     assert!(store.take_answer(asked, gone, i64::MAX, LONG).await.unwrap());
     assert_eq!(store.take_keeper(network(8453), gone, LONG).await.unwrap(), Some(1));
     drop(store);

@@ -2,15 +2,16 @@
 
 use alloy_primitives::{Address, B256, U256, address, hex};
 use quittance_protocol::{
-    settlement::{Event, Evidence, ReplayKey, Status},
+    settlement::{Event, Evidence, ReplayKey, ResourceDigest, SignatureDigest, Status},
     units::{AuthNonce, LaneNonce},
 };
+use quittance_store::model::{IdempotencyKey, KeyBinding, KeyUse};
 use sqlx::{
     Connection, PgConnection,
     migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteConnection},
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use crate::{
     fixture::{Database, Fixture},
@@ -18,20 +19,24 @@ use crate::{
 };
 
 /// The schemas before the newest.
-const OLDER: std::ops::RangeInclusive<i64> = 1..=2;
+const OLDER: std::ops::RangeInclusive<i64> = 1..=3;
 const PAYMENT: &str = "01976d4e-0000-7000-8000-000000000001";
 const TOKEN: Address = address!("036cbd53842c5426634e7929541ec2318f3dcf7e");
 const PAYER: Address = address!("70997970c51812dc3a010c7d01b50e0d17dc79c8");
 const SIGNER: Address = address!("f39fd6e51aad88f6f4ce6ab8827279cfffb92266");
 
 /// What each version of the schema was written with, word for word: this text must not follow the code.
-fn rows_of(version: i64, blob: &str) -> [String; 4] {
-    // Version 2 knew payees.
-    let (columns, values) = match version {
-        1 => ("", String::new()),
-        _ => (", payee, pay_to_account", format!(", '{{\"outcome\":\"mismatch\"}}', {blob}")),
-    };
+fn rows_of(version: i64, blob: &str) -> [String; 5] {
     let word = |byte: u8| B256::repeat_byte(byte).to_string();
+    let (mut columns, mut values) = (String::new(), String::new());
+    if version >= 2 {
+        columns += ", payee, pay_to_account";
+        values += &format!(", '{{\"outcome\":\"mismatch\"}}', {blob}");
+    }
+    if version >= 3 {
+        columns += ", signature_digest, asset_account";
+        values += &format!(", '{}', {blob}", word(0x55));
+    }
     [
         format!(
             "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, \
@@ -57,6 +62,11 @@ fn rows_of(version: i64, blob: &str) -> [String; 4] {
              gas_limit, created_at_ms) SELECT id, 0, 'payment', {blob}, '{}', '20', '2', 100000, 1800000000000 \
              FROM slots",
             word(0x33)
+        ),
+        format!(
+            "INSERT INTO idempotency_keys (scope, key, fingerprint, answer, bound_at) \
+             VALUES ('header', 'k', '{}', '{{}}', 1800000000)",
+            word(0x22)
         ),
     ]
 }
@@ -107,7 +117,8 @@ async fn goes_on_with_what_was_written_by(version: i64, database: Database) {
         (PAYMENT, 2, Status::Signed)
     );
     assert_eq!((payment.terms.valid_before, payment.terms.amount.0), (U256::MAX, U256::from(10_000)));
-    assert_eq!((payment.last_answer, payment.answers, payment.terms.signature), (None, 0, None));
+    let signature = (version >= 3).then_some(SignatureDigest(B256::repeat_byte(0x55)));
+    assert_eq!((payment.last_answer, payment.answers, payment.terms.signature), (None, 0, signature));
     let work = store.open_work(network(84532)).await.unwrap();
     let [slot] = &work.slots[..] else { panic!("{work:?}") };
     assert_eq!((slot.lane.address, slot.lane_nonce), (SIGNER, LaneNonce(7)));
@@ -116,6 +127,16 @@ async fn goes_on_with_what_was_written_by(version: i64, database: Database) {
     let settled =
         store.conclude(slot.id, payment.id, payment.version, Event::SettledAtDepth, &evidence).await.unwrap();
     assert_eq!(settled.unwrap().status, Status::Settled);
+
+    // A key stands for what it stood for, and is forgotten like every other.
+    let name = IdempotencyKey { scope: "header".to_owned(), key: "k".to_owned() };
+    let known = KeyUse { key: name, payment: payment.terms.fingerprint, resource: None };
+    let kept = Some(KeyBinding::Same(Some("{}".to_owned())));
+    assert_eq!(store.idempotency_key(&known).await.unwrap(), kept);
+    let resource = Some(ResourceDigest(B256::repeat_byte(0x66)));
+    assert_eq!(store.idempotency_key(&KeyUse { resource, ..known }).await.unwrap(), kept);
+    fixture.meddle("UPDATE idempotency_keys SET bound_at = 1").await.unwrap();
+    assert_eq!(store.forget_idempotency_keys(Duration::from_secs(1)).await.unwrap(), 1);
 
     // Nothing is known of payees' servers, and something can be learned.
     let (origin, identity) = (origin(), identity());
