@@ -31,7 +31,7 @@ const FINALITY_SECONDS: u64 = 300;
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Good, and reserved.
-    Promised(Promise),
+    Promised(Box<Promise>),
     /// Good as far as can be seen: nothing was promised.
     Good,
     /// The rules say no.
@@ -85,7 +85,7 @@ pub(crate) async fn verify(
             Ok(match facilitator.store.reserve(&reservation, now).await? {
                 Reserve::Fresh(payment) => {
                     reached(Point::VerifyReserved);
-                    Verdict::Promised(Promise::new(&facilitator, payment))
+                    Verdict::Promised(Box::new(Promise::new(&facilitator, payment)))
                 }
                 Reserve::Same(_) | Reserve::Other(_) => Verdict::Refused(already_pending()),
                 Reserve::KeyTaken => Verdict::IdentifierTaken,
