@@ -18,7 +18,7 @@ use crate::{
     },
     network::NetworkService,
     payee::PaymentCheck,
-    verify::{GasMoney, already_pending, judge, price, report, reserved_until, service_of},
+    verify::{GasMoney, already_pending, judge, price, report, reserved_until, service_of, signed_by_payer},
 };
 use alloy_primitives::B256;
 use quittance_evm::fees::Fees;
@@ -127,7 +127,7 @@ pub(crate) async fn begin(
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
-    let mut promised = match known(facilitator, &key, fingerprint).await? {
+    let mut promised = match known(facilitator, request, &key, fingerprint).await? {
         Known::Begun(begun) => return Ok(begun),
         Known::Reserved => true,
         Known::No => false,
@@ -139,7 +139,7 @@ pub(crate) async fn begin(
     let mut may_have_moved = place.has_waited;
     for _ in 0..RESERVE_TRIES {
         if may_have_moved {
-            match known(facilitator, &key, fingerprint).await? {
+            match known(facilitator, request, &key, fingerprint).await? {
                 Known::Begun(begun) => return Ok(begun.before_any_answer()),
                 Known::Reserved => promised = true,
                 Known::No => {}
@@ -224,18 +224,34 @@ enum Known {
     Begun(Begun),
 }
 
-async fn known(facilitator: &Facilitator, key: &ReplayKey, fingerprint: Fingerprint) -> Result<Known, Fault> {
+async fn known(
+    facilitator: &Facilitator,
+    request: &Request,
+    key: &ReplayKey,
+    fingerprint: Fingerprint,
+) -> Result<Known, Fault> {
     Ok(match facilitator.store.lookup(key).await? {
         Some(payment) if !payment.status.holds_key() => Known::No,
         Some(payment) if payment.terms.fingerprint == fingerprint => match payment.status {
             Status::Reserved => Known::Reserved,
-            _ => Known::Begun(Begun::found(&payment)),
+            _ => Known::Begun(begun_by(facilitator, request, &payment).await?),
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
         Some(_) => Known::Begun(Begun::Refused(already_pending())),
         None => Known::No,
     })
+}
+
+/// The terms of a payment are no secret, so that they alone earn no answer about it: the request must bring the signature
+/// that was believed, or prove another one.
+async fn begun_by(facilitator: &Facilitator, request: &Request, payment: &Payment) -> Result<Begun, Fault> {
+    if payment.terms.signature != Some(signature_digest(&request.payment))
+        && let Err(refusal) = signed_by_payer(facilitator, request).await?
+    {
+        return Ok(Begun::Refused(refusal));
+    }
+    Ok(Begun::found(payment))
 }
 
 /// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
@@ -274,7 +290,7 @@ async fn refuse(
     }
     if payment.status != Status::Reserved {
         // A twin settled it while we were reading: "nonce used" would be about our own transaction.
-        return Ok(Begun::found(&payment).before_any_answer());
+        return Ok(begun_by(facilitator, request, &payment).await?.before_any_answer());
     }
     let same_signature = payment.terms.signature == Some(signature_digest(&request.payment));
     let (event, evidence) = if proves_nothing_executes(refusal.code, same_signature) {
@@ -296,7 +312,7 @@ async fn refuse(
             let begun = Begun::found(&payment).before_any_answer();
             Ok(if has_transaction { begun } else { Begun::Refused(refusal) })
         }
-        None => Ok(match known(facilitator, key, fingerprint).await? {
+        None => Ok(match known(facilitator, request, key, fingerprint).await? {
             Known::Begun(begun) => begun.before_any_answer(),
             Known::Reserved | Known::No => Begun::Refused(refusal),
         }),

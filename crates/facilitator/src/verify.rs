@@ -139,8 +139,7 @@ pub(crate) async fn judge(
     }
     let lanes = service.lane_addresses();
     if !lens::fits(request, &policy, &lanes) {
-        let message = "paymentPayload.payload.signature is too long to be checked in one call";
-        return Ok(Err(Refusal::new(Code::InvalidPayload, message)));
+        return Ok(Err(too_long()));
     }
     let reading = lens::read(&service.pool, request, &policy, &lanes, now);
     let reading = PaymentCheck::beside(payee, &facilitator.payee, reading).await?;
@@ -154,6 +153,25 @@ pub(crate) async fn judge(
         (Ok(_), Some(refusal)) => Err(refusal),
         (verified, _) => verified.map(|verified| (verified, gas_money)),
     })
+}
+
+/// Whether the payer signed this, for a payment that is beyond judging: who only knows its terms is told nothing of it.
+pub(crate) async fn signed_by_payer(
+    facilitator: &Facilitator,
+    request: &Request,
+) -> Result<Result<(), Refusal>, Fault> {
+    let service = service_of(facilitator, request)?;
+    let lanes = service.lane_addresses();
+    if !lens::fits(request, &service.policy, &lanes) {
+        return Ok(Err(too_long()));
+    }
+    let reading = lens::read(&service.pool, request, &service.policy, &lanes, clock::now()).await?;
+    Ok(rules::signed_by_payer(request, &reading.facts, &service.policy))
+}
+
+fn too_long() -> Refusal {
+    let message = "paymentPayload.payload.signature is too long to be checked in one call";
+    Refusal::new(Code::InvalidPayload, message)
 }
 
 pub(crate) fn service_of<'a>(

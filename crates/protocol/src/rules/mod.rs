@@ -17,6 +17,7 @@ use crate::{
         Call, EXACT_PERMIT2_PROXY, MULTICALL3, PERMIT2, UPTO_PERMIT2_PROXY, declared_domain,
     },
     settlement::NewPayment,
+    signature::Shape,
     units::UnixSeconds,
     wire::{Refusal, Request},
 };
@@ -94,6 +95,19 @@ pub fn check_offline(request: &Request, policy: &Policy, now: UnixSeconds) -> Re
     window::before(&payment.authorization, policy, now)?;
     window::after(&payment.authorization, now)?;
     window::lifetime(&payment.authorization, policy, now)
+}
+
+/// Rules 1 and 2 alone: whether the payer signed a payment that needs no other verdict any more, because its record binds
+/// every term.
+pub fn signed_by_payer(request: &Request, facts: &ChainFacts, policy: &Policy) -> Result<(), Refusal> {
+    let payment = &request.payment;
+    canonical::low_s(payment, facts.payer_code)?;
+    signer::bound(request, facts, policy)?;
+    // A wallet that is not there yet is only heard by running the whole call.
+    if facts.payer_code.is_empty() && matches!(payment.signature.shape(), Shape::Erc6492(_)) {
+        transfer::executes(request, facts, policy)?;
+    }
+    Ok(())
 }
 
 /// Every rule, on facts of one block. `now` is the wall clock.
