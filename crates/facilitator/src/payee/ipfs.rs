@@ -29,27 +29,20 @@ impl Gateway {
     }
 }
 
-/// How far the blocks lead.
-enum Proof {
-    File(Vec<u8>),
-    /// Nothing was proven, and nothing was found false.
-    None,
-}
-
 impl Fetcher {
     /// A file on IPFS.
     pub(super) async fn ipfs(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Fetched, FetchError> {
         let deadline = within(deadline);
         match self.proven(cid, path, deadline).await? {
-            Proof::File(bytes) => Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None }),
-            Proof::None => self.believed(cid, path, deadline).await,
+            Some(bytes) => Ok(Fetched { bytes, source: FileSource::Ipfs, keep: None }),
+            None => self.believed(cid, path, deadline).await,
         }
     }
 
-    /// Block by block, each from the first gateway that has it.
-    async fn proven(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Proof, FetchError> {
+    /// The file from its blocks; `None`: nothing could be proven, and nothing was found false.
+    async fn proven(&self, cid: &Cid, path: &str, deadline: Instant) -> Result<Option<Vec<u8>>, FetchError> {
         let mut file = match IpfsFile::new(cid, path) {
-            Err(IpfsError::Unprovable) => return Ok(Proof::None),
+            Err(IpfsError::Unprovable) => return Ok(None),
             file => file?,
         };
         let mut gateways: Vec<&Gateway> = self.gateways.iter().collect();
@@ -57,14 +50,14 @@ impl Fetcher {
         while let Some(cid) = file.wanted().cloned() {
             match self.block(&mut file, &cid, &mut gateways, deadline).await {
                 Ok(()) => is_root = false,
-                Err(FetchError::Ipfs(IpfsError::Unprovable)) => return Ok(Proof::None),
-                Err(FetchError::Ipfs(error)) => return Err(error.into()),
+                Err(FetchError::Ipfs(IpfsError::Unprovable)) => return Ok(None),
+                Err(error @ FetchError::Ipfs(_)) => return Err(error),
                 // Who gives the first block gives blocks.
-                Err(_) if is_root => return Ok(Proof::None),
+                Err(_) if is_root => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
-        Ok(file.into_bytes().map_or(Proof::None, Proof::File))
+        Ok(file.into_bytes())
     }
 
     /// One block, from the first gateway that has it, which is asked first for the next one. A gateway that gives another block
