@@ -9,6 +9,7 @@ mod support;
 
 mod costs;
 mod crash;
+mod crash_matrix;
 mod crowd;
 mod endpoints;
 mod evidence;
@@ -28,6 +29,7 @@ mod room;
 mod round_trips;
 mod shutdown;
 mod stale_node;
+mod strangers;
 mod swarm;
 mod tokens;
 mod websocket;

@@ -94,10 +94,13 @@ impl QuittanceProcess {
 
     /// Asks the process to end and waits for it.
     pub async fn sigterm(&mut self) -> Result<ExitStatus> {
-        if let Some(child) = &self.child {
-            signal(child, "TERM")?;
-        }
+        self.terminate()?;
         self.exit(STOP_DEADLINE).await
+    }
+
+    /// Asks the process to end.
+    pub fn terminate(&self) -> Result<()> {
+        self.child.as_ref().map_or(Ok(()), |child| signal(child, "TERM"))
     }
 
     /// Waits for the process to end by itself.

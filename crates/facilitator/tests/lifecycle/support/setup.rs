@@ -42,6 +42,7 @@ pub(crate) struct Setup {
     hardfork: Option<&'static str>,
     started_ago: u64,
     settings: Vec<(&'static str, Value)>,
+    first_start: Option<(&'static str, String)>,
 }
 
 impl Setup {
@@ -57,6 +58,7 @@ impl Setup {
             hardfork: None,
             started_ago: 0,
             settings: Vec::new(),
+            first_start: None,
         }
     }
 
@@ -124,6 +126,12 @@ impl Setup {
         self
     }
 
+    /// An environment variable of the server's first start alone.
+    pub(crate) fn first_start(mut self, name: &'static str, value: String) -> Self {
+        self.first_start = Some((name, value));
+        self
+    }
+
     /// Starts everything. Blocks come as described only after the contracts are in place and the payers have money.
     pub(crate) async fn start(mut self) -> Bench {
         let given = self.database.take();
@@ -150,7 +158,11 @@ impl Setup {
         for (key, value) in self.settings {
             config = config.set(key, value);
         }
-        let server = QuittanceProcess::start(env!("CARGO_BIN_EXE_quittance"), config.clone()).await.unwrap();
+        let first_config = match self.first_start {
+            Some((name, value)) => config.clone().env(name, value),
+            None => config.clone(),
+        };
+        let server = QuittanceProcess::start(env!("CARGO_BIN_EXE_quittance"), first_config).await.unwrap();
         let started_at = anvil.client().block_number().await.unwrap();
         Bench {
             client: server.client().unwrap(),

@@ -1,0 +1,122 @@
+//! The server's database, read and disturbed behind its back, on either store.
+
+use crate::support::Bench;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::sleep;
+
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Where the rows are.
+#[derive(Clone, Debug)]
+pub(super) enum Rows {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Rows {
+    pub(super) fn of(bench: &Bench) -> Self {
+        match &bench.database {
+            None => Self::Sqlite(bench.server.dir().join("quittance.db")),
+            Some(database) => Self::Postgres(database.url.clone()),
+        }
+    }
+
+    /// One text for each row.
+    pub(super) async fn texts(&self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(path) => sqlx::query_scalar(sql).fetch_all(&mut sqlite(path).await).await.unwrap(),
+            Self::Postgres(url) => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap()
+            }
+        }
+    }
+
+    pub(super) async fn run(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(path) => sqlx::raw_sql(sql).execute(&mut sqlite(path).await).await.map(drop),
+            Self::Postgres(url) => {
+                sqlx::raw_sql(sql).execute(&mut PgConnection::connect(url).await.unwrap()).await.map(drop)
+            }
+        }
+        .unwrap();
+    }
+
+    /// From now on, this kind of write to a payment's row takes a moment.
+    pub(super) async fn slow_down(&self, write: &str) {
+        let sql = match self {
+            Self::Sqlite(_) => format!(
+                "CREATE VIEW busy AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 600000)
+                   SELECT count(*) AS n FROM c;
+                 CREATE TRIGGER slowly BEFORE {write} ON payments BEGIN SELECT n FROM busy; END"
+            ),
+            Self::Postgres(_) => format!(
+                "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS
+                   $$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$;
+                 CREATE TRIGGER slowly BEFORE {write} ON payments FOR EACH ROW EXECUTE FUNCTION slowly()"
+            ),
+        };
+        self.run(&sql).await;
+    }
+
+    /// Waits for a slow write while this query finds something.
+    pub(super) async fn until_writing(&self, query: &str) {
+        match self {
+            Self::Sqlite(path) => {
+                let impatient = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
+                let mut connection = SqliteConnection::connect_with(&impatient).await.unwrap();
+                loop {
+                    // Its writer holds the file's only write lock.
+                    let begun = sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(&mut connection).await;
+                    let found = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut connection);
+                    if begun.is_err() && !found.await.unwrap().is_empty() {
+                        return;
+                    }
+                    sleep(LOOK_EVERY).await;
+                }
+            }
+            Self::Postgres(url) => {
+                let sleeping = "SELECT 1 FROM pg_stat_activity
+                                WHERE wait_event = 'PgSleep' AND datname = current_database()";
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                while sqlx::query(sleeping).fetch_all(&mut connection).await.unwrap().is_empty() {
+                    sleep(LOOK_EVERY).await;
+                }
+            }
+        }
+    }
+
+    /// Everything the store says about the payment with this nonce, all slots, and all idempotency keys.
+    pub(super) async fn describe(&self, auth_nonce: &str) -> String {
+        let payment = format!(
+            "SELECT status
+               || CASE WHEN payee IS NOT NULL THEN ', payee noted' ELSE '' END
+               || CASE WHEN last_answer IS NOT NULL THEN ', told ' || last_answer ELSE '' END
+               || CASE WHEN answer_before IS NOT NULL THEN ', in flight'
+                       WHEN answer_holder IS NOT NULL THEN ', leased' ELSE '' END
+             FROM payments WHERE auth_nonce = '{auth_nonce}' ORDER BY created_at_ms DESC, id DESC LIMIT 1"
+        );
+        let slots = "SELECT 'nonce ' || lane_nonce || ' ' || COALESCE(outcome, 'open') || ' x'
+                       || (SELECT COUNT(*) FROM attempts WHERE slot_id = slots.id)
+                     FROM slots ORDER BY lane_nonce";
+        let keys = "SELECT CASE WHEN answer IS NULL THEN 'key bound' ELSE 'key answered' END
+                    FROM idempotency_keys ORDER BY key";
+        let mut texts = self.texts(&payment).await;
+        if texts.is_empty() {
+            texts.push("no row".to_owned());
+        }
+        texts.extend(self.texts(slots).await);
+        texts.extend(self.texts(keys).await);
+        texts.join(", ")
+    }
+}
+
+async fn sqlite(path: &Path) -> SqliteConnection {
+    SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path)).await.unwrap()
+}
