@@ -137,7 +137,8 @@ pub(crate) async fn begin(
     let place = room::enter(service, key.authorizer, patience.wait, &facilitator.stopping).await?;
     service.freshen_prices();
     let mut may_have_moved = place.has_waited;
-    for _ in 0..RESERVE_TRIES {
+    let mut tries = 0;
+    while tries < RESERVE_TRIES {
         if may_have_moved {
             match known(facilitator, request, &key, fingerprint).await? {
                 Known::Begun(begun) => return Ok(begun.before_any_answer()),
@@ -163,8 +164,15 @@ pub(crate) async fn begin(
                 return Ok(begun);
             }
         };
-        let offer =
-            looking(facilitator, patience, offer(facilitator, service, &verified, &gas_money)).await?;
+        let offered = offer(facilitator, service, &verified, &gas_money);
+        let offer = match looking(facilitator, patience, offered).await {
+            Err(Fault::Busy) => {
+                room::pause(patience.wait, &facilitator.stopping).await?;
+                may_have_moved = true;
+                continue;
+            }
+            offered => offered?,
+        };
         let terms = verified.terms();
         reached(Point::SettleJudged);
         let report = report(payee);
@@ -197,6 +205,7 @@ pub(crate) async fn begin(
         }
         // A twin was faster.
         may_have_moved = true;
+        tries += 1;
     }
     Err(Fault::Busy)
 }

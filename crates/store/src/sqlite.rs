@@ -1,7 +1,7 @@
 //! SQLite: one file, one process.
 
 use sqlx::{
-    ConnectOptions, Sqlite,
+    ConnectOptions, Connection, Sqlite,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -59,13 +59,21 @@ impl SqlStore<Sqlite> {
     }
 }
 
-/// Connections to a file do not go stale, so none is tested, retired or closed.
+/// Connections to a file do not go stale, so none is tested or retired. One that comes back inside a transaction is closed:
+/// SQLite rolls back by itself when the disk is full, the driver does not hear of it, and would never begin another.
 fn pool() -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                // A rollback that was left behind is done before this is answered.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
 }
 
 fn path(url: &str) -> Result<PathBuf, StoreError> {
@@ -108,4 +116,22 @@ fn open_file(path: &Path) -> Result<File, StoreError> {
 
 fn unavailable(error: std::io::Error) -> StoreError {
     StoreError::Unavailable(DatabaseFault::from(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::Executor;
+
+    /// What SQLite does when the disk is full inside a transaction.
+    #[tokio::test]
+    async fn a_transaction_that_ended_by_itself_ends_no_other() {
+        let only = SqliteConnectOptions::new().in_memory(true);
+        let writers = pool().max_connections(1).connect_with(only).await.unwrap();
+        let mut transaction = writers.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        transaction.execute("ROLLBACK").await.unwrap();
+        drop(transaction);
+        let next = writers.begin_with("BEGIN IMMEDIATE").await;
+        next.unwrap().commit().await.unwrap();
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Sent(Mutex<HashMap<B256, SentMark>>);
 struct SentMark {
     at: Instant,
     underpriced: bool,
+    /// See [`AttemptView::unheard`].
+    unheard: bool,
     /// See [`AttemptView::absent_from`].
     absent_from: Option<u64>,
 }
@@ -69,7 +71,12 @@ struct SentMark {
 impl Sent {
     /// To be called before the bytes go out.
     pub(crate) fn mark(&self, hash: B256) {
-        self.lock().insert(hash, SentMark { at: now(), underpriced: false, absent_from: None });
+        let mark = SentMark { at: now(), underpriced: false, unheard: false, absent_from: None };
+        self.lock().insert(hash, mark);
+    }
+
+    fn mark_unheard(&self, hash: B256) {
+        self.lock().entry(hash).and_modify(|mark| mark.unheard = true);
     }
 
     fn mark_underpriced(&self, hash: B256) {
@@ -130,7 +137,8 @@ fn note_sent(service: &NetworkService, attempt: &Attempt, outcome: SendOutcome) 
         SendOutcome::NonceConsumed | SendOutcome::NonceTooHigh => {
             service.doubt.store(true, std::sync::atomic::Ordering::Release);
         }
-        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::PoolFull | SendOutcome::Unknown => {}
+        SendOutcome::Unknown => service.sent.mark_unheard(hash),
+        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::PoolFull => {}
     }
     outcome
 }
@@ -249,6 +257,8 @@ impl<'a> Keeper<'a> {
                     let again = views.get(*index).is_some_and(|view| view.sent_ago.is_some());
                     if self.send(slot, *index).await == Some(SendOutcome::Accepted) && again {
                         pool_lost.insert(slot.lane.address);
+                        // A node that mines at once has done so by now.
+                        moved = true;
                     }
                     continue;
                 }
@@ -385,6 +395,7 @@ impl<'a> Keeper<'a> {
                         None => None,
                     },
                     absent_from: mark.and_then(|mark| mark.absent_from),
+                    unheard: mark.is_some_and(|mark| mark.unheard),
                     signed_ago: signed_ago(attempt),
                     underpriced: mark.is_some_and(|mark| mark.underpriced),
                 })

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) const REBROADCAST_AFTER: Duration = Duration::from_secs(4);
 /// A block without them says that the node may not have them, unless it was on its way when they were sent.
 const MISSED_AFTER: Duration = Duration::from_secs(1);
+/// Nobody has said that it took the bytes: what waits behind them on the lane should not wait for a block as well.
+const UNHEARD_AFTER: Duration = Duration::from_millis(500);
 /// Without a receipt for this long, an attempt below the market is replaced.
 pub(crate) const REPLACE_AFTER: Duration = Duration::from_secs(30);
 /// A replacement is replaced at the earliest after this long.
@@ -23,6 +25,8 @@ pub(crate) struct AttemptView {
     pub(crate) sent_ago: Option<Duration>,
     /// The newest block when its absence was first seen after it was sent.
     pub(crate) absent_from: Option<u64>,
+    /// No node said what it thinks of it when it was last sent.
+    pub(crate) unheard: bool,
     /// Since it was signed.
     pub(crate) signed_ago: Duration,
     /// A node said the fee is too low.
@@ -111,13 +115,18 @@ pub(crate) fn plan(
     Vec::new()
 }
 
-/// Once a block, or more often where blocks are rare: a node that dropped it must have it again before the next one.
+/// Once a block, or more often where blocks are rare: a node that dropped it must have it again before the next one. Sooner
+/// where it may never have arrived.
 fn is_overdue(newest: &AttemptView, chain: &ChainView) -> bool {
     let another_block = match (newest.absent_from, chain.head) {
         (Some(block), Some(head)) => head.number > block,
         _ => false,
     };
-    let patience = if another_block { MISSED_AFTER } else { REBROADCAST_AFTER };
+    let patience = match newest.unheard {
+        true => UNHEARD_AFTER,
+        false if another_block => MISSED_AFTER,
+        false => REBROADCAST_AFTER,
+    };
     newest.sent_ago.is_some_and(|ago| ago >= patience)
 }
 
@@ -253,6 +262,18 @@ mod tests {
     fn restart_with_signed_sends_what_may_never_have_been_sent() {
         let unsent = AttemptView::default();
         assert_eq!(plan(&slot(Status::Signed), &[unsent], &chain(), false), [Action::Send(0)]);
+    }
+
+    #[test]
+    fn what_nobody_said_to_have_is_sent_again_soon() {
+        let ago = |millis, unheard| {
+            let ago = Duration::from_millis(millis);
+            AttemptView { sent_ago: Some(ago), signed_ago: ago, unheard, ..Default::default() }
+        };
+        let plan = |view| plan(&slot(Status::Signed), &[view], &chain(), true);
+        assert_eq!(plan(ago(499, true)), []);
+        assert_eq!(plan(ago(500, true)), [Action::Send(0)]);
+        assert_eq!(plan(ago(3_999, false)), []);
     }
 
     #[test]

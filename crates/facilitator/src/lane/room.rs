@@ -77,6 +77,16 @@ pub(crate) async fn enter<'a>(
     }
 }
 
+/// Every lane is full by our count, which is never too low: waits until it may have been taken anew.
+pub(crate) async fn pause(deadline: Instant, stopping: &CancellationToken) -> Result<(), Fault> {
+    tokio::select! {
+        biased;
+        () = stopping.cancelled() => Err(Fault::Stopping),
+        () = tokio::time::sleep_until(deadline) => Err(Fault::Busy),
+        () = tokio::time::sleep(LOOK_EVERY) => Ok(()),
+    }
+}
+
 async fn wait(service: &NetworkService, payer: Address) -> Result<Entered<'_>, Fault> {
     let queue = service.queues.of(payer);
     let (turn, mut has_waited) = match queue.clone().try_acquire_owned() {
