@@ -61,6 +61,7 @@ impl Looks {
                 if endpoints.get(index).is_none_or(|endpoint| endpoint.health().end_look(now())) {
                     return;
                 }
+                // An endpoint that is down must not be asked as fast as it fails.
                 sleep(PROBE_EVERY).await;
             }
         });
