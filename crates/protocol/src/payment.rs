@@ -2,6 +2,7 @@
 
 use crate::{
     code::Code,
+    scheme::exact_eip3009::{declared_domain, digest},
     settlement::{Fingerprint, ReplayKey, ResourceDigest, SignatureDigest},
     signature::Signature,
     units::{AuthNonce, Network, TokenAmount},
@@ -169,9 +170,12 @@ pub fn fingerprint(payment: &Payment, requirement: &Requirement) -> Fingerprint 
     Fingerprint(keccak256(terms.abi_encode()))
 }
 
-/// Tells the signatures of one payment apart, byte by byte: two spellings of one signature are two.
-pub fn signature_digest(payment: &Payment) -> SignatureDigest {
-    SignatureDigest(keccak256(payment.signature.bytes()))
+/// Tells the signatures of one payment apart, byte by byte: two spellings of one signature are two. What is signed is part of
+/// it: under another declared domain the same bytes prove nothing.
+pub fn signature_digest(payment: &Payment, requirement: &Requirement) -> SignatureDigest {
+    let signed = declared_domain(requirement).map(|domain| digest(&payment.authorization, &domain));
+    let signature = payment.signature.bytes();
+    SignatureDigest(keccak256([signed.unwrap_or_default().as_slice(), signature].concat()))
 }
 
 /// Tells apart what payments are for, character by character. No URL is empty, so that none is like their absence.

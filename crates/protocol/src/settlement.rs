@@ -27,7 +27,7 @@ pub struct ReplayKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub B256);
 
-/// Digest of the signature bytes of a payment. Not part of its identity: a contract wallet can accept several signatures
+/// Digest of the signature bytes of a payment, and of what they sign. Not part of its identity: a contract wallet can accept several signatures
 /// for one authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignatureDigest(pub B256);
@@ -124,7 +124,7 @@ impl Status {
             (Self::Reserved | Self::Signed, E::Signed) => Some(Self::Signed),
             (Self::Signed | Self::Mined, E::Mined) => Some(Self::Mined),
             (Self::Mined, E::Reorged) => Some(Self::Signed),
-            (Self::Signed | Self::Mined, E::SettledAtDepth) => Some(Self::Settled),
+            (Self::Reserved | Self::Signed | Self::Mined, E::SettledAtDepth) => Some(Self::Settled),
             (Self::Reserved | Self::Signed | Self::Mined, E::FoundElsewhere) => Some(Self::SettledElsewhere),
             (Self::Signed | Self::Mined, E::ProvenFailed) => Some(Self::Failed),
             _ => None,
@@ -162,7 +162,8 @@ pub enum Event {
     Mined,
     /// The block of the receipt left the canonical chain.
     Reorged,
-    /// A receipt with the token's `Transfer(from, to, value)` is at depth.
+    /// A receipt of ours with the token's `Transfer(from, to, value)` is at depth. A row may have forgotten that anything was
+    /// signed: a database can lose its last commits.
     SettledAtDepth,
     /// `AuthorizationUsed` of another transaction is at depth, with the right `Transfer`.
     FoundElsewhere,

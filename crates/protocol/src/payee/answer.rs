@@ -86,14 +86,6 @@ impl Outcome {
         matches!(self, Self::VerifiedWallet | Self::VerifiedDelegation)
     }
 
-    /// Whether it was found that the money would go to somebody the agent did not authorise.
-    ///
-    /// An invalid delegation counts like none at all: if it did not, attaching garbage would be the way past a
-    /// facilitator that refuses mismatches (spec/payee.md §2.3).
-    pub fn is_substituted(&self) -> bool {
-        matches!(self, Self::Mismatch | Self::InvalidDelegation(_))
-    }
-
     /// The rule an invalid delegation fails.
     pub fn rule(&self) -> Option<Rule> {
         match self {
@@ -144,6 +136,9 @@ pub struct Answer {
 
 impl Answer {
     /// The refusal, for a facilitator that refuses substituted payees. Never for what could not be read.
+    ///
+    /// An invalid delegation counts like none at all: if it did not, attaching garbage would be the way past a
+    /// facilitator that refuses mismatches (spec/payee.md §2.3).
     pub fn refusal(&self) -> Option<Refusal> {
         let message = match &self.outcome {
             Outcome::Mismatch => {

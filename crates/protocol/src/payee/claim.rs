@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     code::Code,
-    wire::{Object, Refusal},
+    wire::{Json, Object, Refusal},
 };
 use alloy_primitives::U256;
 use serde_json::Value;
@@ -84,7 +84,9 @@ impl Claim {
     pub fn read(requirements: &Value, context: &Context<'_>) -> Result<Self, Refusal> {
         let code = Code::InvalidPaymentRequirements;
         let object = Object::new("paymentRequirements", code, Some(requirements))?;
-        let amount = if object.has("amount") { "amount" } else { "maxAmountRequired" };
+        // With neither of them, what is missing goes by version 2's name.
+        let is_v1 = object.has("maxAmountRequired") && !object.has("amount");
+        let amount = if is_v1 { "maxAmountRequired" } else { "amount" };
         let extra = extra(&object)?;
         let erc8004 = extra.as_ref().and_then(|extra| extra.get("erc8004"));
         let own = object.get("resource").map(resource_url);
@@ -147,9 +149,9 @@ fn extra<'a>(requirements: &Object<'a>) -> Result<Option<Cow<'a, Value>>, Refusa
     match requirements.get("extra") {
         None => Ok(None),
         Some(object @ Value::Object(_)) => Ok(Some(Cow::Borrowed(object))),
-        Some(Value::String(text)) => match serde_json::from_str(text) {
-            Ok(Value::Null) => Ok(None),
-            Ok(object @ Value::Object(_)) => Ok(Some(Cow::Owned(object))),
+        Some(Value::String(text)) => match Json::read(text.as_bytes()).as_ref().map(Json::whole) {
+            Some(Ok(Value::Null)) => Ok(None),
+            Some(Ok(object @ Value::Object(_))) => Ok(Some(Cow::Owned(object.clone()))),
             _ => Err(requirements.bad("extra", "must be an object, or one as a JSON string")),
         },
         Some(_) => Err(requirements.bad("extra", "must be an object, or one as a JSON string")),

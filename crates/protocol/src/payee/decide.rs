@@ -14,9 +14,6 @@ use std::collections::BTreeSet;
 pub struct Policy {
     /// The registries that are believed. Anybody can deploy one that answers what it likes.
     pub registries: BTreeSet<RegistryId>,
-    /// Treat an EIP-7702 delegated account like an account without code on other chains. The text says "no contract
-    /// code", and a designator is code; its reason, that the key controls the address everywhere, would allow it.
-    pub eip7702_is_eoa: bool,
 }
 
 /// The outcome of one claim on what was read. `now` is the wall clock: block times may lag.
@@ -82,7 +79,7 @@ fn judge(
         return Ok(if is_owner { Outcome::OwnerOnly } else { Outcome::NoAgentWallet });
     }
     let by_wallet = if pay_to == Some(registered.agent_wallet) {
-        controls(claim, on_registry_chain, &facts.code, policy)
+        controls(claim, on_registry_chain, &facts.code)
     } else {
         Ok(false)
     };
@@ -115,19 +112,15 @@ fn believed<'a>(
 
 /// Whether whoever controls the agent wallet controls the same address where the payment goes: always on the registry's
 /// own chain, and on other EVM chains when it is a key and no contract. Elsewhere the address means nothing.
-fn controls(
-    claim: &Claim,
-    on_registry_chain: bool,
-    code: &Fact<WalletCode>,
-    policy: &Policy,
-) -> Result<bool, UnreadReason> {
+fn controls(claim: &Claim, on_registry_chain: bool, code: &Fact<WalletCode>) -> Result<bool, UnreadReason> {
     if on_registry_chain || claim.evm_chain_id().is_none() {
         return Ok(on_registry_chain);
     }
     code.value().map(|code| match code {
         WalletCode::Empty => true,
-        WalletCode::Contract => false,
-        WalletCode::Delegated(_) => policy.eip7702_is_eoa,
+        // The text says "no contract code", and a designator of EIP-7702 is code; its reason, that the key controls the address
+        // everywhere, would allow it.
+        WalletCode::Contract | WalletCode::Delegated(_) => false,
     })
 }
 

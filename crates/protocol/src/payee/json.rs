@@ -1,7 +1,7 @@
 //! Strangers' JSON: objects within limits, and numbers that are exact.
 
 use super::FILE_BYTES_MAX;
-use crate::units::parse_decimal_u256;
+use crate::{units::parse_decimal_u256, wire::plain};
 use alloy_primitives::U256;
 use serde_json::{Map, Value};
 
@@ -60,7 +60,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, FileError> {
     let text = std::str::from_utf8(bytes).map_err(|_| FileError::Utf8)?;
     // A byte order mark is no JSON, but browsers take it away, and editors add it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Value::Object(object) = serde_json::from_str(text).map_err(|_| FileError::Json)? else {
+    let Value::Object(object) = plain(text).ok_or(FileError::Json)? else {
         return Err(FileError::NotAnObject);
     };
     if object.values().all(|value| depth_is_within(value, DEPTH_MAX - 1)) {
@@ -86,5 +86,24 @@ pub(super) fn uint(value: &Value) -> Option<U256> {
         Value::String(digits) => parse_decimal_u256(digits),
         Value::Number(number) => number.as_u64().map(U256::from),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// `serde_json` reads such a text as JSON of its own, one within the other. On the stack of a worker thread.
+    #[test]
+    fn texts_within_texts_are_texts() {
+        let mut file = "1".to_owned();
+        while file.len() < FILE_BYTES_MAX / 4 {
+            let text = Value::String("[".repeat(120) + &file + &"]".repeat(120)).to_string();
+            file = format!("{{\"$serde_json::private::RawValue\":{text}}}");
+        }
+        let worker = thread::Builder::new().stack_size(2 * 1024 * 1024);
+        let members = worker.spawn(move || object(file.as_bytes()).unwrap().len()).unwrap();
+        assert_eq!(members.join().unwrap(), 1);
     }
 }

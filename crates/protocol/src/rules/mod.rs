@@ -21,7 +21,7 @@ use crate::{
     units::UnixSeconds,
     wire::{Refusal, Request},
 };
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 
 pub use transfer::revert_text;
 
@@ -49,6 +49,7 @@ pub struct VerifiedPayment {
     call: Call,
     gas_limit: u64,
     block_number: u64,
+    payer_balance: Option<U256>,
 }
 
 impl VerifiedPayment {
@@ -65,6 +66,11 @@ impl VerifiedPayment {
     /// Gas limit for it.
     pub fn gas_limit(&self) -> u64 {
         self.gas_limit
+    }
+
+    /// What the payer had, in atomic units; `None`: the token does not say.
+    pub fn payer_balance(&self) -> Option<U256> {
+        self.payer_balance
     }
 
     /// The block the facts come from.
@@ -146,10 +152,11 @@ pub fn check(
             amount: requirement.amount,
             valid_after: a.valid_after,
             valid_before: a.valid_before,
-            signature: Some(signature_digest(payment)),
+            signature: Some(signature_digest(payment, requirement)),
         },
         call,
         gas_limit,
         block_number: facts.block.number,
+        payer_balance: facts.payer_balance,
     })
 }

@@ -139,6 +139,17 @@ fn deploy(wrapper: &Erc6492, transfer: Option<Call>) -> Call {
     Call { to: MULTICALL3, data: IMulticall3::aggregate3Call { calls }.abi_encode().into() }
 }
 
+/// The transfer in a call of [`deploying_calls`], by itself: what executes the payment once its payer is deployed. `None`: it
+/// deploys nothing.
+pub fn without_deployment(to: Address, data: &[u8]) -> Option<Call> {
+    if to != MULTICALL3 {
+        return None;
+    }
+    let calls = IMulticall3::aggregate3Call::abi_decode_validate(data).ok()?.calls;
+    let [_, transfer] = calls.try_into().ok()?;
+    Some(Call { to: transfer.target, data: transfer.callData })
+}
+
 /// The wrapper of a payment that may be settled by deploying its payer: complete, with a factory on the allow-list.
 pub fn deployable<'a>(payment: &'a Payment, factories: &[Address]) -> Option<&'a Erc6492> {
     match payment.signature.shape() {

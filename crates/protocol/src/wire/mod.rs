@@ -4,10 +4,13 @@
 //! (network, asset) fit together comes with the requirement's own shape: on a network that is not served, that is the
 //! answer, whatever the addresses look like.
 
+mod json;
 mod read;
 mod v1;
 mod v2;
 
+pub use json::Json;
+pub(crate) use json::plain;
 pub(crate) use read::Object;
 pub use read::parse_address;
 

@@ -1,6 +1,6 @@
 //! x402 version 1 (spec/x402.md §1.3).
 
-use super::{Object, Refusal, Request, Served, Version, same_kind, served_network};
+use super::{Json, Object, Refusal, Request, Served, Version, same_kind, served_network};
 use crate::{
     code::Code,
     payment::{Payment, Requirement},
@@ -49,9 +49,9 @@ fn extra(requirements: &Object<'_>) -> Result<Option<Value>, Refusal> {
     match requirements.get("extra") {
         None => Ok(None),
         Some(extra @ Value::Object(_)) => Ok(Some(extra.clone())),
-        Some(Value::String(text)) => match serde_json::from_str(text) {
-            Ok(Value::Null) => Ok(None),
-            Ok(extra @ Value::Object(_)) => Ok(Some(extra)),
+        Some(Value::String(text)) => match Json::read(text.as_bytes()).as_ref().map(Json::whole) {
+            Some(Ok(Value::Null)) => Ok(None),
+            Some(Ok(extra @ Value::Object(_))) => Ok(Some(extra.clone())),
             _ => Err(refuse()),
         },
         Some(_) => Err(refuse()),

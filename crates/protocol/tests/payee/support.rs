@@ -73,7 +73,7 @@ pub fn identity() -> Identity {
 }
 
 pub fn policy() -> Policy {
-    Policy { registries: [identity().registry].into(), eip7702_is_eoa: false }
+    Policy { registries: [identity().registry].into() }
 }
 
 pub fn v1_networks() -> BTreeMap<String, String> {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use alloy_primitives::Address;
 use quittance_protocol::payee::{
-    Claim, Fact, Facts, Outcome, Policy, Registered, RegistrationFile, WalletCode, decide,
+    Claim, Fact, Facts, Outcome, Registered, RegistrationFile, WalletCode, decide,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,7 +69,6 @@ struct Case {
     proof: Proof,
     contract: Read,
     contract_agrees: bool,
-    eip7702_is_eoa: bool,
 }
 
 /// spec/payee.md §2.2, step by step.
@@ -98,12 +97,8 @@ fn expected(c: &Case) -> &'static str {
         match c.network {
             Network::Registry => return "verified-wallet",
             Network::OtherEvm if c.code != Read::Done => code_missed = true,
-            Network::OtherEvm => match c.wallet {
-                Wallet::Key => return "verified-wallet",
-                Wallet::Delegated if c.eip7702_is_eoa => return "verified-wallet",
-                _ => {}
-            },
-            Network::Solana => {}
+            Network::OtherEvm if c.wallet == Wallet::Key => return "verified-wallet",
+            Network::OtherEvm | Network::Solana => {}
         }
     }
     let has_code = c.wallet != Wallet::Key;
@@ -203,7 +198,6 @@ fn case(number: usize) -> Case {
     Case {
         contract: digits.pick(&READS),
         contract_agrees: digits.pick(&both),
-        eip7702_is_eoa: digits.pick(&both),
         code: digits.pick(&READS),
         wallet: digits.pick(&[Wallet::Unset, Wallet::Key, Wallet::Contract, Wallet::Delegated]),
         listed: digits.pick(&both),
@@ -217,7 +211,7 @@ fn case(number: usize) -> Case {
     }
 }
 
-const COMBINATIONS: usize = 3 * 2 * 2 * 3 * 4 * 2 * 3 * 2 * 3 * 4 * 3 * 3 * 5;
+const COMBINATIONS: usize = 3 * 2 * 3 * 4 * 2 * 3 * 2 * 3 * 4 * 3 * 3 * 5;
 
 #[test]
 fn every_combination_is_decided_as_the_table_says() {
@@ -239,9 +233,8 @@ fn every_combination_is_decided_as_the_table_says() {
         let claim = claims
             .entry((case.named, case.pay_to, case.network, case.proof))
             .or_insert_with(|| claim_of(case.named, case.pay_to, case.network, case.proof));
-        let policy = Policy { eip7702_is_eoa: case.eip7702_is_eoa, ..policy() };
         let facts = facts_of(&case, &files[usize::from(case.listed)]);
-        let outcome = decide(claim, &facts, &policy, NOW).outcome;
+        let outcome = decide(claim, &facts, &policy(), NOW).outcome;
         let detail = match &outcome {
             Outcome::InvalidDelegation(rule) => format!(" {rule}"),
             Outcome::NotRead(read, _) => format!(" {read}"),

@@ -6,6 +6,7 @@ use quittance_protocol::settlement::{Event as E, Status as S};
 const TABLE: &[(S, E, S)] = &[
     (S::Reserved, E::Refused, S::Refused),
     (S::Reserved, E::Signed, S::Signed),
+    (S::Reserved, E::SettledAtDepth, S::Settled),
     (S::Reserved, E::FoundElsewhere, S::SettledElsewhere),
     (S::Signed, E::Signed, S::Signed),
     (S::Signed, E::Mined, S::Mined),
@@ -57,8 +58,8 @@ proptest! {
             signed |= next == S::Signed;
             // Whatever was signed may be in the world: it is never forgotten as if it were not.
             prop_assert!(!(signed && matches!(next, S::Reserved | S::Refused)));
-            // Nothing unsigned is mined, settled or proven failed by us.
-            prop_assert!(signed || matches!(next, S::Refused | S::SettledElsewhere));
+            // Nothing unsigned is mined or proven failed by us. Settled it can be, where the store has forgotten the signature.
+            prop_assert!(signed || matches!(next, S::Refused | S::Settled | S::SettledElsewhere));
             status = next;
         }
     }

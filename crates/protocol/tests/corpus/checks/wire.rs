@@ -9,28 +9,39 @@ use quittance_protocol::{
     scheme::exact_eip3009::{deployable, direct_calls},
     signature::Shape,
     units::{Network, UnixSeconds},
-    wire::{Echo, Refusal, Request, Served, Version, parse},
+    wire::{Json, Refusal, Request, Served, Version, parse},
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
 /// The input as the body of a request.
 pub fn check(input: &[u8]) {
-    let Ok(body) = serde_json::from_slice::<Value>(input) else { return };
-    let echo = Echo::of(&body);
+    let json = Json::read(input);
+    assert_eq!(json.is_some(), is_json(input));
+    let Some(json) = json else { return };
+    let echo = json.echo();
     assert!(!echo.network.is_empty() && echo.network.len() <= 64);
-    match parse(&body, &served()) {
+    let body = match json.whole() {
+        Ok(body) => body,
+        Err(refusal) => return explained(&refusal),
+    };
+    match parse(body, &served()) {
         Err(refusal) => explained(&refusal),
         Ok(request) => {
-            as_written(&request, &body);
+            as_written(&request, body);
             assert_eq!(echo.payer, Some(request.payment.authorization.from));
             assert_eq!(Some(echo.network.as_str()), body["paymentRequirements"]["network"].as_str());
             judged(&request);
         }
     }
-    claimed(&body);
+    claimed(body);
+}
+
+/// By its grammar, whatever can be held of it.
+fn is_json(input: &[u8]) -> bool {
+    std::str::from_utf8(input).is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
 fn network() -> Network {
@@ -124,7 +135,7 @@ fn claimed(body: &Value) {
     match Claim::read(requirements, &context) {
         Err(refusal) => explained(&refusal),
         Ok(claim) => {
-            let policy = payee::Policy { registries: BTreeSet::new(), eip7702_is_eoa: false };
+            let policy = payee::Policy { registries: BTreeSet::new() };
             let answer = payee::decide(&claim, &Facts::none(), &policy, NOW);
             assert!(!answer.outcome.is_verified(), "{:?}", answer.outcome);
         }
