@@ -14,6 +14,14 @@ pub enum StoreError {
     /// The schema could not be brought up to date.
     #[error("the store's schema could not be migrated")]
     Migration(#[source] MigrationFault),
+    /// The schema is that of an older version, and whoever only looks does not change it.
+    #[error(
+        "the store has the schema of an older version (migration {0} is missing); a server of this one brings it up to date when it starts"
+    )]
+    Behind(i64),
+    /// There is nothing to look at.
+    #[error("the SQLite file of store.url does not exist; the server creates it when it starts")]
+    NoFile,
     /// A row holds something this version cannot read.
     #[error("column {column} of table {table} holds a value this version cannot read")]
     Corrupt {
@@ -132,9 +140,6 @@ impl Error for DatabaseFault {}
 /// Why the schema could not be brought up to date.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MigrationFault {
-    /// A newer version of quittance has migrated this database; an older one must not write to it.
-    #[error("the database has migration {0}, which this version does not know")]
-    FromTheFuture(i64),
     /// The migration that ran is not the one this version carries.
     #[error("migration {0} ran with another text than this version carries")]
     Changed(i64),
@@ -151,7 +156,6 @@ impl From<sqlx::migrate::MigrateError> for MigrationFault {
         use sqlx::migrate::MigrateError as E;
         match error {
             E::Execute(error) | E::ExecuteMigration(error, _) => Self::Database(error.into()),
-            E::VersionMissing(version) => Self::FromTheFuture(version),
             E::VersionMismatch(version) => Self::Changed(version),
             _ => Self::Unusable,
         }

@@ -4,14 +4,17 @@
 //! (network, lane, lane nonce). Every status change goes through [`quittance_protocol::settlement::Status::on`]
 //! and is a compare-and-set on `(id, version)`.
 
+mod bindings;
 mod driver;
 mod error;
 pub mod model;
 mod pg;
 mod rows;
+mod schema;
 mod sql;
 mod sqlite;
 mod store;
+mod transaction;
 
 pub use error::{DatabaseFault, MigrationFault, StoreError};
 pub use pg::PgStore;
@@ -31,9 +34,21 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     match url.split(':').next() {
         Some("postgres" | "postgresql") => Ok(Arc::new(PgStore::connect(url).await?)),
         Some("sqlite") => Ok(Arc::new(SqliteStore::open(url).await?)),
-        _ => Err(StoreError::Url("the scheme is neither sqlite:// nor postgres://")),
+        _ => Err(UNKNOWN_SCHEME),
     }
 }
+
+/// Opens it to look, beside a server and without changing anything, the schema included. A method that writes is refused
+/// by the database.
+pub async fn open_to_read(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    match url.split(':').next() {
+        Some("postgres" | "postgresql") => Ok(Arc::new(PgStore::connect_to_read(url).await?)),
+        Some("sqlite") => Ok(Arc::new(SqliteStore::open_to_read(url).await?)),
+        _ => Err(UNKNOWN_SCHEME),
+    }
+}
+
+const UNKNOWN_SCHEME: StoreError = StoreError::Url("the scheme is neither sqlite:// nor postgres://");
 
 /// Signs the transaction for the lane nonce the store allots, inside the transaction that stores it.
 pub type SignWith<'a> =
@@ -48,10 +63,19 @@ pub trait Store: Debug + Send + Sync + 'static {
     // ---- the pending set (rule 5) ----
 
     /// Puts a payment into the pending set, or says who is there. On the way it refuses a `reserved` row of the
-    /// same key whose authorization can no longer execute (`expires_at <= now`).
+    /// same key whose authorization can no longer execute (`expires_at` has come, in database time: processes need not
+    /// agree on the time, and none with a wrong clock ends another's promise).
     ///
-    /// The happy path is one statement. With an idempotency key it is one transaction: both are there, or neither.
-    async fn reserve(&self, reservation: &Reservation<'_>, now: UnixSeconds) -> Result<Reserve, StoreError>;
+    /// With `funds`, only if they cover it beside everything else the payer has promised in this token; any number of processes
+    /// may ask at once.
+    ///
+    /// The happy path is one statement (SQLite, with funds: one transaction). With an idempotency key it is one transaction:
+    /// both are there, or neither.
+    async fn reserve(&self, reservation: &Reservation<'_>) -> Result<Reserve, StoreError>;
+
+    /// What counts against its payer's balance at a block, in the token of this key: payments that are promised and not paid, and
+    /// those paid in a later block. Oldest first.
+    async fn promises(&self, key: &ReplayKey, block_number: u64) -> Result<Vec<Payment>, StoreError>;
 
     /// The payment that holds this key, else the newest one that did.
     async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError>;
@@ -76,13 +100,13 @@ pub trait Store: Debug + Send + Sync + 'static {
         evidence: &Evidence,
     ) -> Result<Option<Payment>, StoreError>;
 
-    /// `reserved` rows of a network whose authorization can no longer execute, each with the second since when: oldest
-    /// first, those after a second and row, at most `limit`.
+    /// `reserved` rows of a network whose authorization can no longer execute, each with the second since when: all, or
+    /// those whose second came `lately`, in database time. Oldest first, those after a second and row, at most `limit`.
     async fn outlived(
         &self,
         network: Network,
+        lately: Option<Duration>,
         after: (UnixSeconds, SettlementId),
-        now: UnixSeconds,
         limit: u32,
     ) -> Result<Vec<(UnixSeconds, Payment)>, StoreError>;
 
@@ -90,6 +114,10 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Makes sure the lane's row exists and that its next nonce is at least `floor` (the chain's transaction count).
     async fn raise_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError>;
+
+    /// The same for a count that is proven: a higher one that is known was wrong, and is forgotten. No nonce that a slot holds is
+    /// given away again, whatever the count.
+    async fn set_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError>;
 
     /// In one database transaction, under a lock on the lane's row: next nonce = max(floor, highest slot + 1), sign, store
     /// slot and first attempt, and move the payment to `signed` (compare-and-set on `version`). Any number of
@@ -99,8 +127,18 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// last one.
     ///
     /// `None`: the payment had moved on, has an open slot, or is on another network; `sign` was not called, nothing was
-    /// written and no nonce is consumed. The lane must have been introduced by `raise_lane_floor`.
+    /// written and no nonce is consumed. The lane must have been introduced by `set_lane_floor` or `raise_lane_floor`.
     async fn sign_slot(
+        &self,
+        id: SettlementId,
+        version: i64,
+        lane: &LaneId,
+        sign: SignWith<'_>,
+    ) -> Result<Option<SignedSlot>, StoreError>;
+
+    /// The same of a payment that is `settled` and has no open slot: a reorganisation has undone what settled it. It stays
+    /// `settled`, by the new transaction.
+    async fn sign_settled_again(
         &self,
         id: SettlementId,
         version: i64,
@@ -142,8 +180,30 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Opens a closed slot again: the chain has lost the transaction that closed it. Returns whether there was one.
     async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError>;
 
+    /// Appends a filler to a closed slot that cannot be opened again: the chain has lost what consumed its nonce, and its payment
+    /// has gone on in another slot. It stays closed. `attempts_seen` as in [`Self::add_attempt`]; what is signed is a filler.
+    async fn fill_closed_slot(
+        &self,
+        lane: &LaneId,
+        nonce: LaneNonce,
+        attempts_seen: u32,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError>;
+
+    /// Attempts of a closed slot that cannot be opened again, oldest first; none if there is no such slot.
+    async fn given_up(&self, lane: &LaneId, nonce: LaneNonce) -> Result<Vec<Attempt>, StoreError>;
+
     /// The newest slot of every lane of a network, where it is closed.
     async fn newest_closed(&self, network: Network) -> Result<Vec<ClosedSlot>, StoreError>;
+
+    /// Payments that are `settled` or `failed` whose slot in a lane was closed at most so long ago, in database time. Only the
+    /// newest `slots_max` slots of the lane are looked at.
+    async fn closed_lately(
+        &self,
+        lane: &LaneId,
+        within: Duration,
+        slots_max: u32,
+    ) -> Result<Vec<Payment>, StoreError>;
 
     /// Everything not final on a network: open slots in (lane, nonce) order with their attempts and payments, and signed or
     /// mined payments whose slots are all closed.
@@ -151,6 +211,10 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every attempt ever signed for a payment, in all its slots, oldest first.
     async fn attempts(&self, id: SettlementId) -> Result<Vec<Attempt>, StoreError>;
+
+    /// Payments that are signed and not final, of all networks, whose first attempt was signed this long ago in database
+    /// time: oldest first, at most `limit`. One that a reorganisation has thrown back is as old as it ever was.
+    async fn stuck(&self, age: Duration, limit: u32) -> Result<Vec<Stuck>, StoreError>;
 
     // ---- handing out the outcome once (interface.md, "One payment, one grant") ----
 
@@ -234,11 +298,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     // ---- one keeper per network ----
 
     /// Tries to hold the network's keeper lease (rebroadcast, replacement, hole filling) for `ttl` in database time; renews
-    /// for the same holder. Returns the epoch while held; it grows by one whenever the holder changes.
+    /// for the same holder. It spares two processes the same work and fences nothing (docs/adr/0006).
     async fn take_keeper(
         &self,
         network: Network,
         holder: HolderId,
         ttl: Duration,
-    ) -> Result<Option<i64>, StoreError>;
+    ) -> Result<bool, StoreError>;
 }

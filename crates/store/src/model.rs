@@ -1,9 +1,9 @@
 //! What the rows mean, in domain types.
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use quittance_protocol::{
     code::Code,
-    settlement::{Fingerprint, NewPayment, ResourceDigest, Status},
+    settlement::{Fingerprint, NewPayment, ResourceDigest, SignatureDigest, Status},
     units::{AuthNonce, LaneNonce, Network, UnixSeconds},
 };
 use std::{fmt, time::Duration};
@@ -69,6 +69,11 @@ pub struct Payment {
     pub updated_at: i64,
 }
 
+impl Payment {
+    /// The version every payment begins with.
+    pub const FIRST_VERSION: i64 = 1;
+}
+
 /// What was last written to a caller of `/settle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LastAnswer {
@@ -81,6 +86,8 @@ pub enum LastAnswer {
 /// What is to be reserved.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
+    /// The payment's id if this makes one: known before, so that what an unanswered reservation left can be found.
+    pub id: SettlementId,
     /// The payment.
     pub terms: &'a NewPayment,
     /// The second from which its authorization can no longer execute.
@@ -89,12 +96,28 @@ pub struct Reservation<'a> {
     pub payee: Option<&'a str>,
     /// A key to be bound with it, or nothing is reserved.
     pub key: Option<&'a KeyUse>,
+    /// What must cover it, and everything else its payer has promised in the same token. `None`: nothing must.
+    pub funds: Option<Funds<'a>>,
 }
+
+/// What a payer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Funds<'a> {
+    /// Its balance, in atomic units.
+    pub balance: U256,
+    /// The block it was read at: what was paid later is not yet taken from it.
+    pub block_number: u64,
+    /// Payments that it owes nothing, whatever their rows say or will say: the chain was asked.
+    pub over: &'a [SettlementId],
+}
+
+/// Most promises of one payer in one token at a time. What comes beyond is not covered: each is counted for each that follows.
+pub const PROMISES_MAX: usize = 4096;
 
 impl<'a> Reservation<'a> {
     /// Of a payment alone.
     pub fn new(terms: &'a NewPayment, expires_at: UnixSeconds) -> Self {
-        Self { terms, expires_at, payee: None, key: None }
+        Self { id: SettlementId(Uuid::now_v7()), terms, expires_at, payee: None, key: None, funds: None }
     }
 }
 
@@ -109,6 +132,8 @@ pub enum Reserve {
     Other(Payment),
     /// Nobody held the replay key, and nobody does now: the idempotency key is bound to something else.
     KeyTaken,
+    /// Nobody held the replay key, and nobody does now: the funds do not cover it beside what else was promised.
+    Uncovered,
 }
 
 /// Filters of `GET /settlements`; all given ones must match.
@@ -229,6 +254,15 @@ pub struct OpenWork {
     pub orphans: Vec<Payment>,
 }
 
+/// A payment that was signed and is not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The payment, `signed` or `mined`.
+    pub payment: Payment,
+    /// Since its first attempt was signed, in database time.
+    pub signed_ago: Duration,
+}
+
 /// An idempotency key within the scope of one API key (empty when there are none).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
@@ -247,6 +281,8 @@ pub struct KeyUse {
     pub payment: Fingerprint,
     /// What is paid for, where the key stands for that as well.
     pub resource: Option<ResourceDigest>,
+    /// By which signature.
+    pub signature: Option<SignatureDigest>,
 }
 
 /// What an idempotency key is bound to.

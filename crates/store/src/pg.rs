@@ -1,13 +1,14 @@
 //! PostgreSQL: any number of processes at once.
 
 use sqlx::{
-    ConnectOptions, Connection, Executor, Postgres,
+    ConnectOptions, Connection, Executor, Pool, Postgres,
+    migrate::{MigrateError, Migrator},
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{io, str::FromStr, time::Duration};
 use url::Url;
 
-use crate::{StoreError, error::DatabaseFault, store::SqlStore};
+use crate::{StoreError, error::DatabaseFault, schema, store::SqlStore};
 
 /// Connections of one process. Several replicas share the server's limit (100 unless configured).
 const CONNECTIONS_MAX: u32 = 10;
@@ -18,6 +19,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection that comes back may take to answer; one that a vanished server left behind never does, and
 /// would keep its place in the pool until the kernel gives up a quarter of an hour later.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often a migration is begun that locks tables in another order than the transactions of those at work: the
+/// database undoes one of the two.
+const MIGRATION_TRIES: usize = 5;
 
 /// A connection that rested longer than this is tried before it is used: the server may have restarted. A busy one is
 /// not, because the try is a round trip and a reservation is only one itself.
@@ -56,43 +61,81 @@ impl SqlStore<Postgres> {
         let mut migrating = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting.connect())
             .await
             .map_err(|_| StoreError::Unavailable(DatabaseFault::silence()))??;
-        sqlx::migrate!("../../migrations/postgres").run(&mut migrating).await?;
+        let known = migrations();
+        let mut outcome = known.run(&mut migrating).await;
+        for _ in 1..MIGRATION_TRIES {
+            match &outcome {
+                Err(fault) if is_deadlock(fault) => outcome = known.run(&mut migrating).await,
+                _ => break,
+            }
+        }
+        outcome?;
         migrating.close().await?;
-
-        let bounded = options.options([
-            ("statement_timeout", "5000"),
-            ("lock_timeout", "4000"),
-            // A ROLLBACK outside a transaction is a warning, and every connection that comes back gets one.
-            ("client_min_messages", "error"),
-            // A process that is paused inside a transaction would otherwise hold a lane's row for ever.
-            ("idle_in_transaction_session_timeout", "5000"),
-        ]);
-        let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS_MAX)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    if meta.idle_for > TRUSTED_IDLE {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            })
-            // A caller that leaves while BEGIN is on its way leaves a transaction behind that the driver does not know
-            // of. The next caller's write would be acknowledged inside it and never committed.
-            .after_release(|connection, _| {
-                Box::pin(async move {
-                    match tokio::time::timeout(RELEASE_TIMEOUT, connection.execute("ROLLBACK")).await {
-                        Ok(answer) => answer.map(|_| true),
-                        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
-                    }
-                })
-            })
-            .connect_with(bounded)
-            .await?;
+        let pool = pool(options).await?;
         Ok(Self { readers: pool.clone(), writers: pool, _only_process: None })
     }
+
+    /// Connects to look, and changes nothing: not even the schema.
+    pub async fn connect_to_read(url: &str) -> Result<Self, StoreError> {
+        let pool = pool(options(url)?.options([("default_transaction_read_only", "on")])).await?;
+        let store = Self { readers: pool.clone(), writers: pool, _only_process: None };
+        if !store.exists(MIGRATIONS_EXIST).await? {
+            return Err(StoreError::Behind(1));
+        }
+        schema::is_up_to_date(&migrations(), &mut *store.readers.acquire().await?).await?;
+        Ok(store)
+    }
+}
+
+/// One row: how many tables there are that say what ran.
+const MIGRATIONS_EXIST: &str = "SELECT COUNT(to_regclass('_sqlx_migrations')) AS found";
+
+fn migrations() -> Migrator {
+    schema::beside_newer(sqlx::migrate!("../../migrations/postgres"))
+}
+
+/// Nothing of it has happened, and the other has gone on.
+fn is_deadlock(fault: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = fault else {
+        return false;
+    };
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "40P01")
+}
+
+async fn pool(options: PgConnectOptions) -> Result<Pool<Postgres>, StoreError> {
+    let bounded = options.options([
+        ("statement_timeout", "5000"),
+        ("lock_timeout", "4000"),
+        // A ROLLBACK outside a transaction is a warning, and every connection that comes back gets one.
+        ("client_min_messages", "error"),
+        // A process that is paused inside a transaction would otherwise hold a lane's row for ever.
+        ("idle_in_transaction_session_timeout", "5000"),
+    ]);
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS_MAX)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TRUSTED_IDLE {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        // A caller that leaves while BEGIN is on its way leaves a transaction behind that the driver does not know
+        // of. The next caller's write would be acknowledged inside it and never committed.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                match tokio::time::timeout(RELEASE_TIMEOUT, connection.execute("ROLLBACK")).await {
+                    Ok(answer) => answer.map(|_| true),
+                    Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+                }
+            })
+        })
+        .connect_with(bounded)
+        .await?;
+    Ok(pool)
 }
 
 fn options(url: &str) -> Result<PgConnectOptions, StoreError> {

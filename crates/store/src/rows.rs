@@ -16,7 +16,7 @@ use crate::{
     driver::Columns,
     model::{
         Attempt, AttemptKind, ClosedSlot, KeyBinding, KeyUse, LaneId, LastAnswer, NewAttempt, Payment,
-        SettlementId, SlotId, SlotOutcome,
+        SettlementId, SlotId, SlotOutcome, Stuck,
     },
 };
 
@@ -53,14 +53,14 @@ pub(crate) fn chain_id(network: Network) -> Result<i64, StoreError> {
     int(network.chain_id(), "chain id")
 }
 
-/// A deadline beyond the column is no deadline: it is clamped to the largest second.
+/// A deadline beyond the column is no deadline: it is clamped to the largest second, which never comes.
 pub(crate) fn deadline(at: UnixSeconds) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
-/// The present, kept below every clamped deadline so that none of those is ever over.
-pub(crate) fn present(now: UnixSeconds) -> i64 {
-    deadline(now).min(i64::MAX - 1)
+/// Seconds to look back, at most to the beginning of time.
+pub(crate) fn lookback(lately: Option<Duration>) -> i64 {
+    lately.and_then(|lately| i64::try_from(lately.as_secs()).ok()).unwrap_or(i64::MAX)
 }
 
 /// Milliseconds of a lease or an age, at most a year so that adding them to the clock cannot overflow.
@@ -269,6 +269,13 @@ pub(crate) fn closed_slot(row: &impl Columns, network: Network) -> Result<Closed
     })
 }
 
+/// A row of `payments` with the age of its first attempt. A clock that was set back makes it just signed.
+pub(crate) fn stuck(row: &impl Columns) -> Result<Stuck, StoreError> {
+    let signed_ago_ms = PAYMENTS.int(row, "signed_ago_ms")?;
+    let signed_ago = Duration::from_millis(u64::try_from(signed_ago_ms).unwrap_or_default());
+    Ok(Stuck { payment: payment(row)?, signed_ago })
+}
+
 /// A row of `attempts` joined to its slot's `lane_nonce`.
 pub(crate) fn attempt(row: &impl Columns) -> Result<Attempt, StoreError> {
     let t = ATTEMPTS;
@@ -303,9 +310,12 @@ pub(crate) fn key_binding(row: &impl Columns, wanted: &KeyUse) -> Result<KeyBind
     let t = Table("idempotency_keys");
     let payment = Fingerprint(t.parsed(row, "fingerprint", parse_hash)?);
     let resource = t.maybe_parsed(row, "resource", parse_hash)?.map(ResourceDigest);
+    let signature = t.maybe_parsed(row, "signature_digest", parse_hash)?.map(SignatureDigest);
     let answer = t.maybe_text(row, "answer")?;
-    // Bound without a resource, it stands for the payment alone.
-    let same = payment == wanted.payment && (resource.is_none() || resource == wanted.resource);
+    // Bound without a resource or a signature, it stands for the payment alone.
+    let same = payment == wanted.payment
+        && (resource.is_none() || resource == wanted.resource)
+        && (signature.is_none() || signature == wanted.signature);
     Ok(if same { KeyBinding::Same(answer) } else { KeyBinding::Other })
 }
 

@@ -22,16 +22,28 @@ macro_rules! attempts_in_slots {
     };
 }
 
+/// A closed slot whose payment has an open one.
+macro_rules! given_up {
+    () => {
+        "s.network = $1 AND s.lane = $2 AND s.lane_nonce = $3 AND s.outcome IS NOT NULL \
+         AND EXISTS (SELECT 1 FROM slots o WHERE o.payment_id = s.payment_id AND o.outcome IS NULL)"
+    };
+}
+
 /// The statements of one dialect. The comments are on the macro that writes them.
 #[derive(Debug)]
 pub struct Statements {
     now: &'static str,
     pub(crate) ping: &'static str,
     pub(crate) reserve: &'static str,
+    /// Where the database can add up and lock in one statement.
+    pub(crate) reserve_covered: Option<&'static str>,
+    pub(crate) promises: &'static str,
     pub(crate) lookup: &'static str,
     pub(crate) payment: &'static str,
     pub(crate) outlived: &'static str,
     pub(crate) raise_lane_floor: &'static str,
+    pub(crate) set_lane_floor: &'static str,
     pub(crate) lock_lane: &'static str,
     pub(crate) signable: &'static str,
     pub(crate) insert_slot: &'static str,
@@ -41,11 +53,16 @@ pub struct Statements {
     pub(crate) newest_hash: &'static str,
     pub(crate) close_slot: &'static str,
     pub(crate) reopen_slot: &'static str,
+    pub(crate) lock_given_up: &'static str,
+    pub(crate) given_up: &'static str,
     pub(crate) newest_closed: &'static str,
+    pub(crate) closed_lately: &'static str,
+    pub(crate) sign_settled: &'static str,
     pub(crate) open_slots: &'static str,
     pub(crate) open_attempts: &'static str,
     pub(crate) open_payments: &'static str,
     pub(crate) payment_attempts: &'static str,
+    pub(crate) stuck: &'static str,
     pub(crate) take_answer: &'static str,
     pub(crate) begin_answer: &'static str,
     pub(crate) end_answer: &'static str,
@@ -63,38 +80,61 @@ pub struct Statements {
     pub(crate) reset_keepers: &'static str,
 }
 
+/// A new row, from its values or from a query that may yield none. The predicate names the index that guards rule 5; a clash
+/// on any other one is an error.
+macro_rules! reserve {
+    ($now:literal, $before:literal, $after:literal) => {
+        concat!(
+            "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
+            "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, asset_account, ",
+            "signature_digest, payee, created_at_ms, updated_at_ms) ",
+            $before, "$1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ",
+            $now, ", ", $now, $after, " ",
+            "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
+            "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
+        )
+    };
+}
+
 /// `now`: Unix milliseconds of the database's clock, read when the expression is evaluated and not when the
 /// transaction began: a statement that waited for a row must judge a lease by the time after the wait.
 macro_rules! statements {
-    (now: $now:literal, lock: $lock:literal, skip_locked: $skip_locked:literal) => {
+    (now: $now:literal, lock: $lock:literal, skip_locked: $skip_locked:literal, covered: $covered:expr) => {
         Statements {
             now: $now,
             ping: "SELECT 1",
-            // The predicate names the index that guards rule 5; a clash on any other one is an error.
-            reserve: concat!(
-                "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
-                "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, asset_account, ",
-                "signature_digest, payee, created_at_ms, updated_at_ms) ",
-                "VALUES ($1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ",
-                $now, ", ", $now, ") ",
-                "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
-                "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
+            reserve: reserve!($now, "VALUES (", ")"),
+            reserve_covered: $covered,
+            // Reserved for longer than the authorization lives, it is no promise. Oldest first.
+            promises: concat!(
+                "SELECT ", payment_columns!(), " FROM payments ",
+                "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
+                "AND status IN ('reserved', 'signed', 'mined') AND (status <> 'reserved' OR expires_at > ", $now, " / 1000) ",
+                "UNION ALL SELECT ", payment_columns!(), " FROM payments ",
+                "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
+                "AND status IN ('settled', 'settled_elsewhere') AND block_number > $4 ORDER BY created_at_ms, id"
             ),
             lookup: concat!(
-                "SELECT ", payment_columns!(), ", expires_at FROM payments ",
+                "SELECT ", payment_columns!(), ", CAST(CASE WHEN status = 'reserved' AND expires_at <= ", $now, " / 1000 ",
+                "THEN 1 ELSE 0 END AS BIGINT) AS outlived FROM payments ",
                 "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 AND auth_nonce = $4 ",
                 "ORDER BY CASE WHEN status IN ('failed', 'refused') THEN 1 ELSE 0 END, created_at_ms DESC, id DESC ",
                 "LIMIT 1"
             ),
             payment: concat!("SELECT ", payment_columns!(), " FROM payments WHERE id = $1"),
+            // The present stands in a query of its own, which is asked once: PostgreSQL would look through all rows for it.
             outlived: concat!(
                 "SELECT ", payment_columns!(), ", expires_at FROM payments ",
-                "WHERE status = 'reserved' AND (expires_at, id) > ($2, $3) AND expires_at <= $4 AND network = $1 ",
+                "WHERE status = 'reserved' AND (expires_at, id) > ($2, $3) AND network = $1 ",
+                "AND expires_at <= (SELECT ", $now, " / 1000) AND expires_at > (SELECT ", $now, " / 1000 - $4) ",
                 "ORDER BY expires_at, id LIMIT $5"
             ),
             raise_lane_floor: "INSERT INTO lanes (network, address, nonce_floor) VALUES ($1, $2, $3) \
                  ON CONFLICT (network, address) DO UPDATE SET nonce_floor = excluded.nonce_floor \
                  WHERE lanes.nonce_floor < excluded.nonce_floor",
+            set_lane_floor: "INSERT INTO lanes (network, address, nonce_floor) VALUES ($1, $2, $3) \
+                 ON CONFLICT (network, address) DO UPDATE SET nonce_floor = excluded.nonce_floor \
+                 WHERE lanes.nonce_floor <> excluded.nonce_floor",
             // Always a statement of its own: what the next statement reads must be newer than the lock.
             lock_lane: concat!("SELECT nonce_floor FROM lanes WHERE network = $1 AND address = $2", $lock),
             signable: concat!(
@@ -122,11 +162,24 @@ macro_rules! statements {
             reopen_slot: "UPDATE slots SET outcome = NULL, closed_at_ms = NULL \
                  WHERE network = $1 AND lane = $2 AND lane_nonce = $3 AND outcome IS NOT NULL \
                  AND NOT EXISTS (SELECT 1 FROM slots o WHERE o.payment_id = slots.payment_id AND o.outcome IS NULL)",
+            lock_given_up: concat!("SELECT id FROM slots s WHERE ", given_up!(), $lock),
+            given_up: concat!(attempts_in_slots!(), "WHERE ", given_up!(), " ORDER BY a.sequence"),
             newest_closed: concat!(
                 "SELECT s.lane, s.lane_nonce, ", $now, " - s.closed_at_ms AS closed_ago_ms FROM lanes l ",
                 "JOIN slots s ON s.network = l.network AND s.lane = l.address AND s.lane_nonce = ",
                 "(SELECT MAX(n.lane_nonce) FROM slots n WHERE n.network = l.network AND n.lane = l.address) ",
                 "WHERE l.network = $1 AND s.outcome IS NOT NULL ORDER BY s.lane"
+            ),
+            // The newest slots of a lane, however many are younger than that.
+            closed_lately: concat!(
+                "SELECT ", payment_columns!(), " FROM payments WHERE id IN (SELECT payment_id FROM slots ",
+                "WHERE network = $1 AND lane = $2 AND lane_nonce > ",
+                "(SELECT MAX(lane_nonce) FROM slots WHERE network = $1 AND lane = $2) - $4 ",
+                "AND closed_at_ms >= ", $now, " - $3) AND status IN ('settled', 'failed') ORDER BY id"
+            ),
+            sign_settled: concat!(
+                "UPDATE payments SET tx_hash = $3, version = version + 1, updated_at_ms = ", $now, " ",
+                "WHERE id = $1 AND version = $2 AND status = 'settled' RETURNING ", payment_columns!()
             ),
             open_slots: "SELECT id, lane, lane_nonce, payment_id FROM slots \
                  WHERE network = $1 AND outcome IS NULL ORDER BY lane, lane_nonce",
@@ -144,6 +197,14 @@ macro_rules! statements {
                 "SELECT ", payment_columns!(), " FROM payments ",
                 "WHERE id IN (SELECT payment_id FROM slots WHERE network = $1 AND outcome IS NULL) ",
                 "ORDER BY id"
+            ),
+            // The inner query reads what is not final, and of that the attempts.
+            stuck: concat!(
+                "SELECT ", payment_columns!(), ", ", $now, " - first_signed_ms AS signed_ago_ms FROM (SELECT ",
+                payment_columns!(), ", (SELECT MIN(a.created_at_ms) FROM slots s JOIN attempts a ON a.slot_id = s.id ",
+                "WHERE s.payment_id = payments.id) AS first_signed_ms ",
+                "FROM payments WHERE status IN ('signed', 'mined')) AS unfinished ",
+                "WHERE first_signed_ms <= (SELECT ", $now, " - $1) ORDER BY first_signed_ms, id LIMIT $2"
             ),
             // A new holder leaves an answer that was begun and never confirmed as it was recorded.
             // "Pending" on its way to a caller hands nothing out: who asks after it was begun need not wait until it arrived.
@@ -177,19 +238,23 @@ macro_rules! statements {
                 "WHERE id = $1 AND answer_until_ms <= ", $now
             ),
             bind_key: concat!(
-                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, bound_at) ",
-                "VALUES ($1, $2, $3, $4, ", $now, " / 1000) ON CONFLICT (scope, key) DO NOTHING"
+                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, signature_digest, bound_at) ",
+                "VALUES ($1, $2, $3, $4, $5, ", $now, " / 1000) ON CONFLICT (scope, key) DO NOTHING"
             ),
-            read_key: "SELECT fingerprint, resource, answer FROM idempotency_keys WHERE scope = $1 AND key = $2",
-            // Bound without a resource, a key stands for the payment alone, whatever it is paid for.
-            answer_key: "UPDATE idempotency_keys SET answer = $5 WHERE scope = $1 AND key = $2 AND answer IS NULL \
-                 AND fingerprint = $3 AND (resource IS NULL OR resource = $4)",
+            read_key: "SELECT fingerprint, resource, signature_digest, answer FROM idempotency_keys WHERE scope = $1 AND key = $2",
+            // Bound without a resource, a key stands for the payment alone, whatever it is paid for; without a signature, however
+            // it was signed.
+            answer_key: "UPDATE idempotency_keys SET answer = $6 WHERE scope = $1 AND key = $2 AND answer IS NULL \
+                 AND fingerprint = $3 AND (resource IS NULL OR resource = $4) \
+                 AND (signature_digest IS NULL OR signature_digest = $5)",
             bind_and_answer_key: concat!(
-                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, bound_at, answer) ",
-                "VALUES ($1, $2, $3, $4, ", $now, " / 1000, $5) ON CONFLICT (scope, key) DO UPDATE ",
+                "INSERT INTO idempotency_keys (scope, key, fingerprint, resource, signature_digest, bound_at, answer) ",
+                "VALUES ($1, $2, $3, $4, $5, ", $now, " / 1000, $6) ON CONFLICT (scope, key) DO UPDATE ",
                 "SET answer = COALESCE(idempotency_keys.answer, excluded.answer) ",
                 "WHERE idempotency_keys.fingerprint = excluded.fingerprint ",
-                "AND (idempotency_keys.resource IS NULL OR idempotency_keys.resource = excluded.resource)"
+                "AND (idempotency_keys.resource IS NULL OR idempotency_keys.resource = excluded.resource) ",
+                "AND (idempotency_keys.signature_digest IS NULL ",
+                "OR idempotency_keys.signature_digest = excluded.signature_digest)"
             ),
             // The payments of a key: one that may still move, or whose nonce was given back while it can be used. A key
             // without any was only ever refused.
@@ -224,12 +289,17 @@ macro_rules! statements {
 pub(crate) const POSTGRES: Statements = statements!(
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
     lock: " FOR UPDATE",
-    skip_locked: " FOR UPDATE SKIP LOCKED"
+    skip_locked: " FOR UPDATE SKIP LOCKED",
+    covered: Some(reserve!(
+        "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        "SELECT ",
+        " WHERE payments_promised_amount($2, $3, $4, $17, $18) + CAST($8 AS NUMERIC) <= CAST($16 AS NUMERIC)"
+    ))
 );
 
 /// The bundled SQLite. Its one writer is the lock.
 pub(crate) const SQLITE: Statements =
-    statements!(now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", lock: "", skip_locked: "");
+    statements!(now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", lock: "", skip_locked: "", covered: None);
 
 impl Statements {
     /// The compare-and-set for an event: the arms are [`Status::on`] itself, so that SQL knows no second state graph.
@@ -304,10 +374,13 @@ mod tests {
             now: _,
             ping,
             reserve,
+            reserve_covered: _,
+            promises,
             lookup,
             payment,
             outlived,
             raise_lane_floor,
+            set_lane_floor,
             lock_lane,
             signable,
             insert_slot,
@@ -317,11 +390,16 @@ mod tests {
             newest_hash,
             close_slot,
             reopen_slot,
+            lock_given_up,
+            given_up,
             newest_closed,
+            closed_lately,
+            sign_settled,
             open_slots,
             open_attempts,
             open_payments,
             payment_attempts,
+            stuck,
             take_answer,
             begin_answer,
             end_answer,
@@ -343,10 +421,12 @@ mod tests {
         let statements = [
             ping,
             reserve,
+            promises,
             lookup,
             payment,
             outlived,
             raise_lane_floor,
+            set_lane_floor,
             lock_lane,
             signable,
             insert_slot,
@@ -356,11 +436,16 @@ mod tests {
             newest_hash,
             close_slot,
             reopen_slot,
+            lock_given_up,
+            given_up,
             newest_closed,
+            closed_lately,
+            sign_settled,
             open_slots,
             open_attempts,
             open_payments,
             payment_attempts,
+            stuck,
             take_answer,
             begin_answer,
             end_answer,
@@ -386,7 +471,9 @@ mod tests {
                 let walks = step.starts_with("SCAN ")
                     && step != "SCAN CONSTANT ROW"
                     // Newest first, and it stops at the limit.
-                    && step != "SCAN payments USING INDEX payments_by_age";
+                    && step != "SCAN payments USING INDEX payments_by_age"
+                    // Only what is not final is in it.
+                    && step != "SCAN payments USING INDEX payments_unfinished";
                 assert!(!walks, "{step}: {statement}");
             }
         }

@@ -2,10 +2,12 @@
 
 use sqlx::{
     ConnectOptions, Connection, Sqlite,
+    migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,6 +16,7 @@ use crate::{
     StoreError,
     driver::{Dialect, binds},
     error::DatabaseFault,
+    schema,
     store::SqlStore,
 };
 
@@ -38,16 +41,12 @@ impl SqlStore<Sqlite> {
         let path = path.canonicalize().map_err(unavailable)?;
         let only_process = lock(&path)?;
 
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
+        let options = options(&path)
             .journal_mode(SqliteJournalMode::Wal)
             // A commit that has returned must survive a power cut: the transaction it describes may be on the chain.
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(BUSY_TIMEOUT)
-            .disable_statement_logging();
+            .synchronous(SqliteSynchronous::Full);
         let writers = pool().max_connections(1).connect_with(options.clone()).await?;
-        sqlx::migrate!("../../migrations/sqlite").run(&writers).await?;
+        migrations().run(&writers).await?;
         let readers =
             pool().max_connections(READERS_MAX).connect_with(options.pragma("query_only", "ON")).await?;
 
@@ -57,6 +56,37 @@ impl SqlStore<Sqlite> {
         store.execute(Sqlite::SQL.reset_keepers, binds![]).await?;
         Ok(store)
     }
+
+    /// Opens the file to look, beside the process that has it open: without its lock, and without changing anything.
+    pub async fn open_to_read(url: &str) -> Result<Self, StoreError> {
+        let path = path(url)?.canonicalize().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::NoFile,
+            _ => unavailable(error),
+        })?;
+        let readers =
+            pool().max_connections(READERS_MAX).connect_with(options(&path).read_only(true)).await?;
+        let store = Self { writers: readers.clone(), readers, _only_process: None };
+        if !store.exists(MIGRATIONS_EXIST).await? {
+            return Err(StoreError::Behind(1));
+        }
+        schema::is_up_to_date(&migrations(), &mut *store.readers.acquire().await?).await?;
+        Ok(store)
+    }
+}
+
+/// One row: how many tables there are that say what ran.
+const MIGRATIONS_EXIST: &str = "SELECT COUNT(*) AS found FROM sqlite_schema WHERE name = '_sqlx_migrations'";
+
+fn migrations() -> Migrator {
+    schema::beside_newer(sqlx::migrate!("../../migrations/sqlite"))
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging()
 }
 
 /// Connections to a file do not go stale, so none is tested or retired. One that comes back inside a transaction is closed:
@@ -114,7 +144,7 @@ fn open_file(path: &Path) -> Result<File, StoreError> {
     options.open(path).map_err(unavailable)
 }
 
-fn unavailable(error: std::io::Error) -> StoreError {
+fn unavailable(error: io::Error) -> StoreError {
     StoreError::Unavailable(DatabaseFault::from(error))
 }
 

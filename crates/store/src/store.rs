@@ -5,25 +5,25 @@ use quittance_protocol::{
     settlement::{Event, Evidence, ReplayKey, Status},
     units::{LaneNonce, Network, UnixSeconds},
 };
-use sqlx::{Pool, SqlSafeStr, SqlStr, Transaction};
-use std::{collections::HashMap, fmt, fs::File, future::Future, time::Duration};
-use uuid::Uuid;
+use sqlx::{Pool, SqlSafeStr, SqlStr};
+use std::{collections::HashMap, fmt, fs::File, time::Duration};
 
 use crate::{
     SignWith, Store, StoreError,
-    driver::{Bind, Dialect, assembled, binds},
-    error::DatabaseFault,
+    bindings::{
+        begin_answer_binds, covered_in_one, key_answer_binds, key_binds, key_name_binds, key_use_binds,
+        lane_nonce_binds, promises_binds, reservation_binds,
+    },
+    driver::{Bind, Columns as _, Dialect, assembled, binds},
     model::{
         Attempt, AttemptKind, ClosedSlot, HolderId, KeyBinding, KeyUse, KeyedAnswer, LaneId, LastAnswer,
-        NewAttempt, OpenSlot, OpenWork, Payment, PaymentFilter, Reservation, Reserve, SettlementId,
-        SignedSlot, SlotId, SlotOutcome,
+        OpenSlot, OpenWork, Payment, PaymentFilter, Reservation, Reserve, SettlementId, SignedSlot, SlotId,
+        SlotOutcome, Stuck,
     },
     rows::{self, Table, hex},
     sql::Statements,
+    transaction::{Tx, bounded, transition},
 };
-
-/// How long a statement may take by our own clock; longer than the database itself allows it.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// How often a reservation looks again because the holder of its key was just leaving.
 const RESERVE_ROUNDS: usize = 4;
@@ -53,6 +53,12 @@ impl<D: Dialect> SqlStore<D> {
         bounded(D::rows(&mut connection, sql, binds)).await
     }
 
+    /// Whether a statement that counts finds anything.
+    pub(crate) async fn exists(&self, sql: &'static str) -> Result<bool, StoreError> {
+        let rows = self.read(sql.into_sql_str(), binds![]).await?;
+        Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?.int("found")? > 0)
+    }
+
     /// One writing statement that returns rows; its own transaction.
     async fn write(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
         let mut connection = self.writers.acquire().await?;
@@ -63,6 +69,49 @@ impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn execute(&self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
         let mut connection = self.writers.acquire().await?;
         bounded(D::execute(&mut connection, sql.into_sql_str(), binds)).await
+    }
+
+    /// Next nonce of the lane, slot, first attempt and payment in one transaction, where the payment stands so that it may be
+    /// signed.
+    async fn sign_in_new_slot(
+        &self,
+        id: SettlementId,
+        version: i64,
+        lane: &LaneId,
+        sign: SignWith<'_>,
+        may_be_signed: impl Fn(Status) -> bool + Send,
+    ) -> Result<Option<SignedSlot>, StoreError> {
+        let mut tx = self.begin().await?;
+        let floor = tx.lock_lane(lane).await?;
+        let binds = binds![id.to_string(), version, rows::chain_id(lane.network)?, hex(lane.address)];
+        let rows = tx.rows(D::SQL.signable, binds).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let status = Table("payments").parsed(row, "status", |text| text.parse::<Status>().ok())?;
+        let open_slots = Table("slots").int(row, "open_slots")?;
+        // A payment with an open slot is already on its way: a second slot would be a second transaction.
+        if !may_be_signed(status) || open_slots > 0 {
+            return Ok(None);
+        }
+        let lane_nonce = match Table("slots").maybe_unsigned(row, "highest")? {
+            Some(highest) => floor.max(LaneNonce(highest.saturating_add(1))),
+            None => floor,
+        };
+        // Checked before anything is signed that could not be stored.
+        rows::int(lane_nonce.0, "lane nonce")?;
+        let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
+        let hash = signed.hash;
+        let slot = tx.insert_slot(lane, lane_nonce, Some(id)).await?.ok_or(sqlx::Error::RowNotFound)?;
+        let attempt = tx.insert_attempt(slot, 0, lane_nonce, signed).await?;
+        let payment = if status == Status::Settled {
+            let rows = tx.rows(D::SQL.sign_settled, binds![id.to_string(), version, hex(hash)]).await?;
+            rows.first().map(rows::payment).transpose()?
+        } else {
+            let evidence = Evidence { tx_hash: Some(hash), ..Evidence::default() };
+            tx.transition(id, version, Event::Signed, &evidence).await?
+        };
+        let Some(payment) = payment else { return Ok(None) };
+        tx.commit().await?;
+        Ok(Some(SignedSlot { payment, attempt }))
     }
 
     /// A transaction that writes.
@@ -76,194 +125,35 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// The driver itself waits for ever for a server that has vanished from the network.
-async fn bounded<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(StoreError::Unavailable(DatabaseFault::silence())),
-    }
-}
-
-/// A transaction. Dropped without `commit`, it leaves nothing behind.
-struct Tx<D: Dialect>(Transaction<'static, D>);
-
-impl<D: Dialect> Tx<D> {
-    async fn execute(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
-        bounded(D::execute(&mut self.0, sql.into_sql_str(), binds)).await
-    }
-
-    async fn rows(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
-        bounded(D::rows(&mut self.0, sql.into_sql_str(), binds)).await
-    }
-
-    /// `None`: somebody holds the replay key.
-    async fn reserve(&mut self, insert: Vec<Bind>) -> Result<Option<Payment>, StoreError> {
-        self.rows(D::SQL.reserve, insert).await?.first().map(rows::payment).transpose()
-    }
-
-    /// Binds an idempotency key, or says what it is bound to.
-    async fn bind(&mut self, key: &KeyUse) -> Result<KeyBinding, StoreError> {
-        if self.execute(D::SQL.bind_key, key_use_binds(key)).await? == 1 {
-            return Ok(KeyBinding::First);
-        }
-        // A statement of its own, because it must see what whoever was faster committed.
-        let rows = self.rows(D::SQL.read_key, key_name_binds(key)).await?;
-        rows::key_binding(rows.first().ok_or(sqlx::Error::RowNotFound)?, key)
-    }
-
-    async fn transition(
-        &mut self,
-        id: SettlementId,
-        version: i64,
-        event: Event,
-        evidence: &Evidence,
-    ) -> Result<Option<Payment>, StoreError> {
-        let (sql, binds) = transition::<D>(id, version, event, evidence)?;
-        let rows = bounded(D::rows(&mut self.0, sql, binds)).await?;
-        rows.first().map(rows::payment).transpose()
-    }
-
-    /// Keeps everybody else from giving away a nonce of this lane until the transaction ends.
-    async fn lock_lane(&mut self, lane: &LaneId) -> Result<LaneNonce, StoreError> {
-        let rows =
-            self.rows(D::SQL.lock_lane, binds![rows::chain_id(lane.network)?, hex(lane.address)]).await?;
-        let row = rows.first().ok_or(StoreError::UnknownLane)?;
-        Ok(LaneNonce(Table("lanes").unsigned(row, "nonce_floor")?))
-    }
-
-    /// `None`: the nonce is given away already.
-    async fn insert_slot(
-        &mut self,
-        lane: &LaneId,
-        nonce: LaneNonce,
-        payment: Option<SettlementId>,
-    ) -> Result<Option<SlotId>, StoreError> {
-        let binds = binds![
-            rows::chain_id(lane.network)?,
-            hex(lane.address),
-            rows::int(nonce.0, "lane nonce")?,
-            payment.map(|id| id.to_string()),
-        ];
-        let rows = self.rows(D::SQL.insert_slot, binds).await?;
-        rows.first().map(|row| Table("slots").int(row, "id").map(SlotId)).transpose()
-    }
-
-    async fn insert_attempt(
-        &mut self,
-        slot: SlotId,
-        sequence: u32,
-        lane_nonce: LaneNonce,
-        signed: NewAttempt,
-    ) -> Result<Attempt, StoreError> {
-        let binds = binds![
-            slot.0,
-            i64::from(sequence),
-            rows::kind_name(signed.kind),
-            Bind::Bytes(signed.raw.to_vec()),
-            hex(signed.hash),
-            signed.max_fee_per_gas.to_string(),
-            signed.max_priority_fee_per_gas.to_string(),
-            rows::int(signed.gas_limit, "gas limit")?,
-        ];
-        let rows = self.rows(D::SQL.insert_attempt, binds).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let created_at = rows::attempt_created_at(row)?;
-        Ok(Attempt { slot, sequence, lane_nonce, signed, created_at })
-    }
-
-    async fn commit(self) -> Result<(), StoreError> {
-        bounded(self.0.commit()).await
-    }
-}
-
-fn transition<D: Dialect>(
-    id: SettlementId,
-    version: i64,
-    event: Event,
-    evidence: &Evidence,
-) -> Result<(SqlStr, Vec<Bind>), StoreError> {
-    let block_number = evidence.block_number.map(|number| rows::int(number, "block number")).transpose()?;
-    let binds = binds![
-        id.to_string(),
-        version,
-        evidence.reason.map(|code| code.as_str().to_owned()),
-        evidence.message.clone(),
-        evidence.tx_hash.map(hex),
-        block_number,
-    ];
-    Ok((assembled(D::SQL.transition(event)), binds))
-}
-
-fn key_binds(key: &ReplayKey) -> Result<Vec<Bind>, StoreError> {
-    Ok(binds![
-        rows::chain_id(key.network)?,
-        hex(key.verifying_contract),
-        hex(key.authorizer),
-        hex(key.auth_nonce.0),
-    ])
-}
-
-fn reservation_binds(reservation: &Reservation<'_>) -> Result<Vec<Bind>, StoreError> {
-    let Reservation { terms, expires_at, payee, key: _ } = *reservation;
-    let mut insert = binds![SettlementId(Uuid::now_v7()).to_string()];
-    insert.extend(key_binds(&terms.key)?);
-    insert.extend(binds![
-        hex(terms.fingerprint.0),
-        hex(terms.pay_to),
-        terms.amount.to_string(),
-        terms.valid_after.to_string(),
-        terms.valid_before.to_string(),
-        rows::deadline(expires_at),
-        Bind::Bytes(rows::account(terms.key.network, terms.pay_to)),
-        // EIP-3009: the contract that keeps the nonce is the asset.
-        Bind::Bytes(rows::account(terms.key.network, terms.key.verifying_contract)),
-        terms.signature.map(|signature| hex(signature.0)),
-        payee.map(str::to_owned),
-    ]);
-    Ok(insert)
-}
-
-fn begin_answer_binds(id: SettlementId, holder: HolderId, says: LastAnswer, ttl: Duration) -> Vec<Bind> {
-    binds![id.to_string(), holder.0.to_string(), rows::answer_name(says), rows::lease_ms(ttl)]
-}
-
-fn key_name_binds(key: &KeyUse) -> Vec<Bind> {
-    binds![key.key.scope.as_str(), key.key.key.as_str()]
-}
-
-fn key_use_binds(key: &KeyUse) -> Vec<Bind> {
-    let mut binds = key_name_binds(key);
-    binds.extend(binds![hex(key.payment.0), key.resource.map(|resource| hex(resource.0))]);
-    binds
-}
-
-fn key_answer_binds(key: &KeyUse, answer: &str) -> Vec<Bind> {
-    let mut binds = key_use_binds(key);
-    binds.extend(binds![answer]);
-    binds
-}
-
 #[async_trait::async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
         self.read(D::SQL.ping.into_sql_str(), binds![]).await.map(drop)
     }
 
-    async fn reserve(&self, reservation: &Reservation<'_>, now: UnixSeconds) -> Result<Reserve, StoreError> {
+    async fn reserve(&self, reservation: &Reservation<'_>) -> Result<Reserve, StoreError> {
         let terms = reservation.terms;
-        let insert = reservation_binds(reservation)?;
+        let insert = reservation_binds::<D>(reservation)?;
         for _ in 0..RESERVE_ROUNDS {
-            let fresh = match reservation.key {
-                None => {
-                    let inserted = self.write(D::SQL.reserve.into_sql_str(), insert.clone()).await?;
+            let fresh = match (reservation.key, covered_in_one(D::SQL, reservation)) {
+                (None, Some(sql)) => {
+                    let inserted = self.write(sql.into_sql_str(), insert.clone()).await?;
                     inserted.first().map(rows::payment).transpose()?
                 }
-                Some(key) => {
+                (key, one) => {
                     // Always the payment first, so that two never wait for each other.
                     let mut tx = self.begin().await?;
-                    let fresh = tx.reserve(insert.clone()).await?;
+                    let fresh = match one {
+                        Some(sql) => tx.reserve(sql, insert.clone()).await?,
+                        None if tx.covers(reservation).await? => {
+                            tx.reserve(D::SQL.reserve, insert.clone()).await?
+                        }
+                        None => None,
+                    };
                     if fresh.is_some() {
-                        if tx.bind(key).await? == KeyBinding::Other {
+                        if let Some(key) = key
+                            && tx.bind(key).await? == KeyBinding::Other
+                        {
                             return Ok(Reserve::KeyTaken);
                         }
                         tx.commit().await?;
@@ -275,12 +165,17 @@ impl<D: Dialect> Store for SqlStore<D> {
                 return Ok(Reserve::Fresh(payment));
             }
             let found = self.read(D::SQL.lookup.into_sql_str(), key_binds(&terms.key)?).await?;
-            let Some(row) = found.first() else { continue };
-            let holder = rows::payment(row)?;
-            let outlived = Table("payments").int(row, "expires_at")? <= rows::present(now);
-            if !holder.status.holds_key() {
+            let holder = found.first().map(rows::payment).transpose()?;
+            let Some((row, holder)) = found.first().zip(holder.filter(|holder| holder.status.holds_key()))
+            else {
+                // Whoever held it is just leaving, or nobody did and there is too little to cover it. Who cannot tell says
+                // the latter, which is looked into.
+                if reservation.funds.is_some() {
+                    return Ok(Reserve::Uncovered);
+                }
                 continue;
-            } else if holder.status == Status::Reserved && outlived {
+            };
+            if Table("payments").int(row, "outlived")? == 1 {
                 // Lost to somebody else or not, the next round sees what became of it.
                 self.transition(holder.id, holder.version, Event::Refused, &Evidence::outlived()).await?;
             } else if holder.terms.fingerprint == terms.fingerprint {
@@ -290,6 +185,11 @@ impl<D: Dialect> Store for SqlStore<D> {
             }
         }
         Err(StoreError::Contended)
+    }
+
+    async fn promises(&self, key: &ReplayKey, block_number: u64) -> Result<Vec<Payment>, StoreError> {
+        let rows = self.read(D::SQL.promises.into_sql_str(), promises_binds(key, block_number)?).await?;
+        rows.iter().map(rows::payment).collect()
     }
 
     async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError> {
@@ -332,12 +232,17 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn outlived(
         &self,
         network: Network,
+        lately: Option<Duration>,
         (second, id): (UnixSeconds, SettlementId),
-        now: UnixSeconds,
         limit: u32,
     ) -> Result<Vec<(UnixSeconds, Payment)>, StoreError> {
-        let (second, now) = (rows::deadline(second), rows::present(now));
-        let binds = binds![rows::chain_id(network)?, second, id.to_string(), now, i64::from(limit)];
+        let binds = binds![
+            rows::chain_id(network)?,
+            rows::deadline(second),
+            id.to_string(),
+            rows::lookback(lately),
+            i64::from(limit),
+        ];
         let rows = self.read(D::SQL.outlived.into_sql_str(), binds).await?;
         let read = |row| {
             let expired_at = Table("payments").unsigned(row, "expires_at")?;
@@ -347,9 +252,11 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn raise_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError> {
-        let binds =
-            binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(floor.0, "lane nonce")?];
-        self.execute(D::SQL.raise_lane_floor, binds).await.map(drop)
+        self.execute(D::SQL.raise_lane_floor, lane_nonce_binds(lane, floor)?).await.map(drop)
+    }
+
+    async fn set_lane_floor(&self, lane: &LaneId, floor: LaneNonce) -> Result<(), StoreError> {
+        self.execute(D::SQL.set_lane_floor, lane_nonce_binds(lane, floor)?).await.map(drop)
     }
 
     async fn sign_slot(
@@ -359,32 +266,17 @@ impl<D: Dialect> Store for SqlStore<D> {
         lane: &LaneId,
         sign: SignWith<'_>,
     ) -> Result<Option<SignedSlot>, StoreError> {
-        let mut tx = self.begin().await?;
-        let floor = tx.lock_lane(lane).await?;
-        let binds = binds![id.to_string(), version, rows::chain_id(lane.network)?, hex(lane.address)];
-        let rows = tx.rows(D::SQL.signable, binds).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let status = Table("payments").parsed(row, "status", |text| text.parse::<Status>().ok())?;
-        let open_slots = Table("slots").int(row, "open_slots")?;
-        // A payment with an open slot is already on its way: a second slot would be a second transaction.
-        if status.on(Event::Signed).is_none() || open_slots > 0 {
-            return Ok(None);
-        }
-        let lane_nonce = match Table("slots").maybe_unsigned(row, "highest")? {
-            Some(highest) => floor.max(LaneNonce(highest.saturating_add(1))),
-            None => floor,
-        };
-        // Checked before anything is signed that could not be stored.
-        rows::int(lane_nonce.0, "lane nonce")?;
-        let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
-        let evidence = Evidence { tx_hash: Some(signed.hash), ..Evidence::default() };
-        let slot = tx.insert_slot(lane, lane_nonce, Some(id)).await?.ok_or(sqlx::Error::RowNotFound)?;
-        let attempt = tx.insert_attempt(slot, 0, lane_nonce, signed).await?;
-        let Some(payment) = tx.transition(id, version, Event::Signed, &evidence).await? else {
-            return Ok(None);
-        };
-        tx.commit().await?;
-        Ok(Some(SignedSlot { payment, attempt }))
+        self.sign_in_new_slot(id, version, lane, sign, |status| status.on(Event::Signed).is_some()).await
+    }
+
+    async fn sign_settled_again(
+        &self,
+        id: SettlementId,
+        version: i64,
+        lane: &LaneId,
+        sign: SignWith<'_>,
+    ) -> Result<Option<SignedSlot>, StoreError> {
+        self.sign_in_new_slot(id, version, lane, sign, |status| status == Status::Settled).await
     }
 
     async fn sign_filler(
@@ -412,14 +304,9 @@ impl<D: Dialect> Store for SqlStore<D> {
         let rows = tx.rows(D::SQL.lock_slot, binds![slot.0]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (lane_nonce, payment) = rows::locked_slot(row)?;
-        // A statement of its own, because it must see what the last holder of the lock committed.
-        let rows = tx.rows(D::SQL.count_attempts, binds![slot.0]).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        if Table("attempts").int(row, "attempts")? != i64::from(attempts_seen) {
+        let Some(attempt) = tx.append_attempt(slot, attempts_seen, lane_nonce, sign).await? else {
             return Ok(None);
-        }
-        let signed = sign(lane_nonce).map_err(StoreError::Sign)?;
-        let attempt = tx.insert_attempt(slot, attempts_seen, lane_nonce, signed).await?;
+        };
         if let (Some(id), AttemptKind::Payment) = (payment, attempt.signed.kind) {
             tx.rows(D::SQL.newest_hash, binds![id.to_string(), hex(attempt.signed.hash)]).await?;
         }
@@ -447,14 +334,51 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn reopen_slot(&self, lane: &LaneId, nonce: LaneNonce) -> Result<bool, StoreError> {
-        let binds =
-            binds![rows::chain_id(lane.network)?, hex(lane.address), rows::int(nonce.0, "lane nonce")?];
-        Ok(self.execute(D::SQL.reopen_slot, binds).await? == 1)
+        Ok(self.execute(D::SQL.reopen_slot, lane_nonce_binds(lane, nonce)?).await? == 1)
+    }
+
+    async fn fill_closed_slot(
+        &self,
+        lane: &LaneId,
+        nonce: LaneNonce,
+        attempts_seen: u32,
+        sign: SignWith<'_>,
+    ) -> Result<Option<Attempt>, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.rows(D::SQL.lock_given_up, lane_nonce_binds(lane, nonce)?).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let slot = SlotId(Table("slots").int(row, "id")?);
+        let Some(attempt) = tx.append_attempt(slot, attempts_seen, nonce, sign).await? else {
+            return Ok(None);
+        };
+        tx.commit().await?;
+        Ok(Some(attempt))
+    }
+
+    async fn given_up(&self, lane: &LaneId, nonce: LaneNonce) -> Result<Vec<Attempt>, StoreError> {
+        let rows = self.read(D::SQL.given_up.into_sql_str(), lane_nonce_binds(lane, nonce)?).await?;
+        rows.iter().map(rows::attempt).collect()
     }
 
     async fn newest_closed(&self, network: Network) -> Result<Vec<ClosedSlot>, StoreError> {
         let rows = self.read(D::SQL.newest_closed.into_sql_str(), binds![rows::chain_id(network)?]).await?;
         rows.iter().map(|row| rows::closed_slot(row, network)).collect()
+    }
+
+    async fn closed_lately(
+        &self,
+        lane: &LaneId,
+        within: Duration,
+        slots_max: u32,
+    ) -> Result<Vec<Payment>, StoreError> {
+        let binds = binds![
+            rows::chain_id(lane.network)?,
+            hex(lane.address),
+            rows::lease_ms(within),
+            i64::from(slots_max)
+        ];
+        let rows = self.read(D::SQL.closed_lately.into_sql_str(), binds).await?;
+        rows.iter().map(rows::payment).collect()
     }
 
     async fn open_work(&self, network: Network) -> Result<OpenWork, StoreError> {
@@ -503,6 +427,12 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn attempts(&self, id: SettlementId) -> Result<Vec<Attempt>, StoreError> {
         let rows = self.read(D::SQL.payment_attempts.into_sql_str(), binds![id.to_string()]).await?;
         rows.iter().map(rows::attempt).collect()
+    }
+
+    async fn stuck(&self, age: Duration, limit: u32) -> Result<Vec<Stuck>, StoreError> {
+        let binds = binds![rows::lease_ms(age), i64::from(limit)];
+        let rows = self.read(D::SQL.stuck.into_sql_str(), binds).await?;
+        rows.iter().map(rows::stuck).collect()
     }
 
     async fn take_answer(
@@ -619,9 +549,9 @@ impl<D: Dialect> Store for SqlStore<D> {
         network: Network,
         holder: HolderId,
         ttl: Duration,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let binds = binds![rows::chain_id(network)?, holder.0.to_string(), rows::lease_ms(ttl)];
         let rows = self.write(D::SQL.take_keeper.into_sql_str(), binds).await?;
-        rows.first().map(|row| Table("keepers").int(row, "epoch")).transpose()
+        Ok(!rows.is_empty())
     }
 }

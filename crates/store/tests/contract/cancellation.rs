@@ -6,7 +6,7 @@ use std::{future::Future, task::Poll};
 
 use crate::{
     fixture::Fixture,
-    given::{LATER, NOW, known_lane, pay, payment, reserved, signed},
+    given::{LATER, known_lane, pay, payment, reserved, signed},
 };
 
 /// Polls a future so many times and drops it.
@@ -61,8 +61,8 @@ async fn an_abandoned_reservation_is_whole_or_nothing(fixture: Fixture) {
     while !finished {
         polls += 1;
         let terms = payment();
-        finished = abandoned(store.reserve(&Reservation::new(&terms, LATER), NOW), polls).await;
-        store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap();
+        finished = abandoned(store.reserve(&Reservation::new(&terms, LATER)), polls).await;
+        store.reserve(&Reservation::new(&terms, LATER)).await.unwrap();
         let holder = store.lookup(&terms.key).await.unwrap().unwrap();
         assert_eq!((holder.status, holder.version, holder.terms), (Status::Reserved, 1, terms));
     }

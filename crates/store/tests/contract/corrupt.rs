@@ -143,7 +143,7 @@ async fn garbage_under_an_idempotency_key_is_reported(fixture: Fixture) {
     let store = &*fixture.store;
     let key = key_of(&payment());
     store.bind_idempotency_key(&key).await.unwrap();
-    for column in ["resource", "fingerprint"] {
+    for column in ["signature_digest", "resource", "fingerprint"] {
         fixture.meddle(&format!("UPDATE idempotency_keys SET {column} = 'garbage'")).await.unwrap();
         for bound in [store.bind_idempotency_key(&key).await.map(Some), store.idempotency_key(&key).await] {
             assert!(

@@ -19,10 +19,10 @@ use std::{
 };
 use uuid::Uuid;
 
-/// The second at which tests happen.
-pub(crate) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
-/// A reservation that is not over.
-pub(crate) const LATER: UnixSeconds = UnixSeconds(1_800_000_600);
+/// A second that has gone by, whenever tests run.
+pub(crate) const PAST: UnixSeconds = UnixSeconds(1_700_000_000);
+/// A reservation that is not over, whenever tests run.
+pub(crate) const LATER: UnixSeconds = UnixSeconds(4_000_000_000);
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -54,7 +54,7 @@ pub(crate) fn payment() -> NewPayment {
         fingerprint: Fingerprint(unique_hash()),
         pay_to: Address::repeat_byte(0xEE),
         amount: TokenAmount(U256::from(10_000)),
-        valid_after: U256::from(NOW.0 - 600),
+        valid_after: U256::from(PAST.0),
         valid_before: U256::from(LATER.0),
         signature: Some(SignatureDigest(unique_hash())),
     }
@@ -115,7 +115,7 @@ pub(crate) fn never(nonce: LaneNonce) -> Signing {
 /// A key of a payment, which nothing else has.
 pub(crate) fn key_of(payment: &NewPayment) -> KeyUse {
     let key = IdempotencyKey { scope: "s".to_owned(), key: unique().to_string() };
-    KeyUse { key, payment: payment.fingerprint, resource: None }
+    KeyUse { key, payment: payment.fingerprint, resource: None, signature: payment.signature }
 }
 
 pub(crate) async fn reserved(store: &dyn Store) -> Payment {
@@ -123,7 +123,7 @@ pub(crate) async fn reserved(store: &dyn Store) -> Payment {
 }
 
 pub(crate) async fn reserved_as(store: &dyn Store, terms: &NewPayment) -> Payment {
-    match store.reserve(&Reservation::new(terms, LATER), NOW).await.unwrap() {
+    match store.reserve(&Reservation::new(terms, LATER)).await.unwrap() {
         Reserve::Fresh(payment) => payment,
         other => panic!("the key was not free: {other:?}"),
     }

@@ -3,15 +3,17 @@
 use alloy_primitives::B256;
 use futures::future::join_all;
 use quittance_protocol::{
-    settlement::{Fingerprint, NewPayment, ResourceDigest, Status},
+    settlement::{Fingerprint, NewPayment, ResourceDigest, SignatureDigest, Status},
     units::UnixSeconds,
 };
-use quittance_store::model::{IdempotencyKey, KeyBinding, KeyUse, Reservation, Reserve};
+use quittance_store::model::{
+    IdempotencyKey, KeyBinding, KeyUse, KeyedAnswer, LastAnswer, Reservation, Reserve,
+};
 use std::time::Duration;
 
 use crate::{
     fixture::Fixture,
-    given::{LATER, NOW, in_status, key_of, payment, reserved_as, rival},
+    given::{LATER, holder, in_status, key_of, payment, reserved_as, rival},
 };
 
 const PAYMENT: Fingerprint = Fingerprint(B256::repeat_byte(1));
@@ -20,7 +22,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn key(scope: &str, key: &str) -> KeyUse {
     let key = IdempotencyKey { scope: scope.to_owned(), key: key.to_owned() };
-    KeyUse { key, payment: PAYMENT, resource: None }
+    KeyUse { key, payment: PAYMENT, resource: None, signature: None }
 }
 
 fn of_another(key: &KeyUse) -> KeyUse {
@@ -29,6 +31,10 @@ fn of_another(key: &KeyUse) -> KeyUse {
 
 fn for_resource(key: &KeyUse, byte: u8) -> KeyUse {
     KeyUse { resource: Some(ResourceDigest(B256::repeat_byte(byte))), ..key.clone() }
+}
+
+fn signed_by(key: &KeyUse, byte: u8) -> KeyUse {
+    KeyUse { signature: Some(SignatureDigest(B256::repeat_byte(byte))), ..key.clone() }
 }
 
 async fn a_key_binds_one_payment_and_one_answer(fixture: Fixture) {
@@ -66,6 +72,43 @@ async fn a_key_of_a_resource_binds_that_as_well(fixture: Fixture) {
     assert_eq!(store.bind_idempotency_key(&one).await.unwrap(), KeyBinding::Same(None));
     // An earlier version bound keys to payments alone: those go on to stand for them, whatever they are for.
     fixture.meddle("UPDATE idempotency_keys SET resource = NULL").await.unwrap();
+    store.store_idempotent_answer(&other, "{}").await.unwrap();
+    for any in [&one, &other, &key] {
+        let same = KeyBinding::Same(Some("{}".to_owned()));
+        assert_eq!(store.idempotency_key(any).await.unwrap(), Some(same));
+    }
+    assert_eq!(store.idempotency_key(&of_another(&one)).await.unwrap(), Some(KeyBinding::Other));
+}
+
+async fn a_key_of_a_signature_binds_that_as_well(fixture: Fixture) {
+    let store = &*fixture.store;
+    let terms = payment();
+    let payment = reserved_as(store, &terms).await;
+    let key = KeyUse { payment: terms.fingerprint, ..for_resource(&key("s", "k"), 9) };
+    let (one, other) = (signed_by(&key, 1), signed_by(&key, 2));
+    assert_eq!(store.bind_idempotency_key(&one).await.unwrap(), KeyBinding::First);
+    for stranger in [&other, &key, &for_resource(&one, 8)] {
+        assert_eq!(store.bind_idempotency_key(stranger).await.unwrap(), KeyBinding::Other);
+        assert_eq!(store.idempotency_key(stranger).await.unwrap(), Some(KeyBinding::Other));
+        store.store_idempotent_answer(stranger, "theirs").await.unwrap();
+        let (holder, ttl) = (holder(), Duration::from_secs(60));
+        assert!(store.take_answer(payment.id, holder, 0, ttl).await.unwrap());
+        let begun = store
+            .begin_keyed_answer(
+                payment.id,
+                holder,
+                LastAnswer::Success,
+                ttl,
+                std::slice::from_ref(stranger),
+                "theirs",
+            )
+            .await;
+        assert_eq!(begun.unwrap(), KeyedAnswer::KeyTaken);
+        store.release_answer(payment.id, holder, false).await.unwrap();
+    }
+    assert_eq!(store.bind_idempotency_key(&one).await.unwrap(), KeyBinding::Same(None));
+    // Older versions wrote no signature down: those keys go on to stand for whatever proves the payment.
+    fixture.meddle("UPDATE idempotency_keys SET signature_digest = NULL").await.unwrap();
     store.store_idempotent_answer(&other, "{}").await.unwrap();
     for any in [&one, &other, &key] {
         let same = KeyBinding::Same(Some("{}".to_owned()));
@@ -112,20 +155,20 @@ async fn a_reservation_and_its_key_come_together(fixture: Fixture) {
     let store = &*fixture.store;
     let (first, second) = (payment(), payment());
     let key = for_resource(&key_of(&first), 1);
-    let Reserve::Fresh(row) = store.reserve(&with(&first, &key), NOW).await.unwrap() else { panic!("taken") };
+    let Reserve::Fresh(row) = store.reserve(&with(&first, &key)).await.unwrap() else { panic!("taken") };
     assert_eq!(store.idempotency_key(&key).await.unwrap(), Some(KeyBinding::Same(None)));
 
     let strangers = [for_resource(&key, 2), KeyUse { payment: second.fingerprint, ..key.clone() }];
     for stranger in &strangers {
-        assert_eq!(store.reserve(&with(&second, stranger), NOW).await.unwrap(), Reserve::KeyTaken);
+        assert_eq!(store.reserve(&with(&second, stranger)).await.unwrap(), Reserve::KeyTaken);
         assert_eq!(store.lookup(&second.key).await.unwrap(), None);
     }
     // It was bound before, to just this.
-    let Reserve::Fresh(_) = store.reserve(&with(&second, &key), NOW).await.unwrap() else { panic!("taken") };
+    let Reserve::Fresh(_) = store.reserve(&with(&second, &key)).await.unwrap() else { panic!("taken") };
 
     let third = key_of(&first);
-    assert_eq!(store.reserve(&with(&first, &third), NOW).await.unwrap(), Reserve::Same(row.clone()));
-    assert_eq!(store.reserve(&with(&rival(&first), &third), NOW).await.unwrap(), Reserve::Other(row));
+    assert_eq!(store.reserve(&with(&first, &third)).await.unwrap(), Reserve::Same(row.clone()));
+    assert_eq!(store.reserve(&with(&rival(&first), &third)).await.unwrap(), Reserve::Other(row));
     assert_eq!(store.idempotency_key(&third).await.unwrap(), None);
 }
 
@@ -136,7 +179,7 @@ async fn of_fifty_reservations_with_one_key_one_is_made(fixture: Fixture) {
         let reservations = (0..50).map(|i| {
             let (store, terms) = (stores[i % stores.len()].clone(), payment());
             let key = KeyUse { payment: terms.fingerprint, ..key.clone() };
-            tokio::spawn(async move { (store.reserve(&with(&terms, &key), NOW).await.unwrap(), terms) })
+            tokio::spawn(async move { (store.reserve(&with(&terms, &key)).await.unwrap(), terms) })
         });
         let outcomes: Vec<_> = join_all(reservations).await.into_iter().map(Result::unwrap).collect();
         let mut fresh = 0;
@@ -224,6 +267,7 @@ async fn a_crowd_of_keys_is_forgotten_once(fixture: Fixture) {
 contract!(
     a_key_binds_one_payment_and_one_answer,
     a_key_of_a_resource_binds_that_as_well,
+    a_key_of_a_signature_binds_that_as_well,
     an_answer_without_a_binding_is_nothing,
     of_fifty_first_uses_one_is_first,
     a_reservation_and_its_key_come_together,

@@ -33,6 +33,12 @@ async fn nonces_start_at_the_floor_and_follow_the_highest_slot(fixture: Fixture)
     store.raise_lane_floor(&lane, LaneNonce(20)).await.unwrap();
     store.raise_lane_floor(&lane, LaneNonce(19)).await.unwrap();
     assert_eq!(signed(store, &lane).await.attempt.lane_nonce, LaneNonce(20));
+    // A count that turned out to be wrong is forgotten, and our own slots are not.
+    store.raise_lane_floor(&lane, LaneNonce(1_000)).await.unwrap();
+    for (floor, next) in [(22, 22), (0, 23)] {
+        store.set_lane_floor(&lane, LaneNonce(floor)).await.unwrap();
+        assert_eq!(signed(store, &lane).await.attempt.lane_nonce, LaneNonce(next));
+    }
 }
 
 async fn a_slot_is_stored_as_it_was_signed(fixture: Fixture) {
@@ -375,6 +381,89 @@ async fn a_slot_opens_again_when_the_chain_has_lost_it(fixture: Fixture) {
     assert!(!store.reopen_slot(&lane, second.attempt.lane_nonce).await.unwrap());
 }
 
+/// A nonce that its payment has left behind comes back: it is filled where it stands, and the payment goes on elsewhere.
+async fn a_slot_that_was_given_up_is_filled(fixture: Fixture) {
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let first = signed(store, &lane).await;
+    let (id, nonce) = (first.payment.id, first.attempt.lane_nonce);
+    let fills_not = async |seen| {
+        assert_eq!(store.fill_closed_slot(&lane, nonce, seen, &never).await.unwrap(), None);
+    };
+    fills_not(1).await;
+    store.close_slot(first.attempt.slot, SlotOutcome::Foreign).await.unwrap();
+    assert_eq!(store.given_up(&lane, nonce).await.unwrap(), [], "it can be opened again");
+    fills_not(1).await;
+    let second = store.sign_slot(id, first.payment.version, &lane, &pay).await.unwrap().unwrap();
+    assert_eq!(store.given_up(&lane, nonce).await.unwrap(), std::slice::from_ref(&first.attempt));
+    assert_eq!(store.given_up(&lane, second.attempt.lane_nonce).await.unwrap(), [], "it is open");
+    fills_not(0).await;
+    let filler = store.fill_closed_slot(&lane, nonce, 1, &fill).await.unwrap().unwrap();
+    assert_eq!((filler.slot, filler.sequence, filler.lane_nonce), (first.attempt.slot, 1, nonce));
+    fills_not(1).await;
+    assert_eq!(store.given_up(&lane, nonce).await.unwrap(), [first.attempt.clone(), filler.clone()]);
+
+    let work = store.open_work(lane.network).await.unwrap();
+    assert_eq!((work.slots.len(), work.slots[0].id), (1, second.attempt.slot), "the slot stays closed");
+    assert_eq!(work.slots[0].payment.as_ref(), Some(&second.payment), "and the payment where it is");
+    assert_eq!(store.attempts(id).await.unwrap(), [first.attempt, filler, second.attempt]);
+}
+
+/// What settled a payment is undone and cannot come back: it goes out in a new slot, and what was told stays told.
+async fn a_settled_payment_is_signed_again(fixture: Fixture) {
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let first = signed(store, &lane).await;
+    let (id, slot) = (first.payment.id, first.attempt.slot);
+    let again = async |version| store.sign_settled_again(id, version, &lane, &pay).await.unwrap();
+    assert_eq!(again(first.payment.version).await, None, "not settled");
+    let settled = moved(store, &first.payment, Event::SettledAtDepth).await;
+    assert_eq!(again(settled.version).await, None, "its slot is open");
+    store.close_slot(slot, SlotOutcome::Ours).await.unwrap();
+    assert_eq!(store.sign_slot(id, settled.version, &lane, &never).await.unwrap(), None, "settled");
+    assert_eq!(again(settled.version - 1).await, None);
+    let second = again(settled.version).await.unwrap();
+    assert_eq!((second.payment.status, second.payment.version), (Status::Settled, settled.version + 1));
+    assert_eq!(second.payment.tx_hash, Some(second.attempt.signed.hash));
+    assert_eq!(second.attempt.lane_nonce, LaneNonce(first.attempt.lane_nonce.0 + 1));
+    assert_eq!(again(second.payment.version).await, None, "on its way");
+    let work = store.open_work(lane.network).await.unwrap();
+    assert_eq!(work.slots.len(), 1);
+    assert_eq!(work.slots[0].payment.as_ref(), Some(&second.payment));
+    assert_eq!(store.attempts(id).await.unwrap().len(), 2);
+}
+
+/// Outcomes that a reorganisation could still undo, and no more of them than can be looked at.
+async fn outcomes_of_the_slots_that_were_closed_lately(fixture: Fixture) {
+    let store = &*fixture.store;
+    let (lane, other) = (known_lane(store).await, known_lane(store).await);
+    let mut ended = Vec::new();
+    for (lane, event) in [
+        (&lane, Event::SettledAtDepth),
+        (&lane, Event::ProvenFailed),
+        (&lane, Event::FoundElsewhere),
+        (&other, Event::SettledAtDepth),
+        (&lane, Event::SettledAtDepth),
+    ] {
+        let slot = signed(store, lane).await;
+        ended.push(moved(store, &slot.payment, event).await);
+        store.close_slot(slot.attempt.slot, SlotOutcome::Ours).await.unwrap();
+    }
+    let open = moved(store, &signed(store, &lane).await.payment, Event::SettledAtDepth).await;
+    let hour = Duration::from_secs(3_600);
+    let found = async |within, slots_max| {
+        let found = store.closed_lately(&lane, within, slots_max).await.unwrap();
+        assert!(!found.contains(&open), "its slot is open");
+        found.into_iter().map(|payment| payment.id).collect::<BTreeSet<_>>()
+    };
+    let ids = |of: &[usize]| of.iter().map(|index| ended[*index].id).collect::<BTreeSet<_>>();
+    assert_eq!(found(hour, 100).await, ids(&[0, 1, 4]));
+    assert_eq!(found(hour, 2).await, ids(&[4]));
+    let age = "UPDATE slots SET closed_at_ms = closed_at_ms - 7200000 WHERE lane_nonce = 0";
+    fixture.meddle(age).await.unwrap();
+    assert_eq!(found(hour, 100).await, ids(&[1, 4]));
+}
+
 /// What the chain may lose first: the newest slot of each lane, once nothing above it is open.
 async fn the_newest_closed_slot_of_each_lane(fixture: Fixture) {
     let store = &*fixture.store;
@@ -446,6 +535,9 @@ contract!(
     a_slot_closes_once,
     a_payment_and_its_slot_conclude_together,
     a_slot_opens_again_when_the_chain_has_lost_it,
+    a_slot_that_was_given_up_is_filled,
+    a_settled_payment_is_signed_again,
+    outcomes_of_the_slots_that_were_closed_lately,
     the_newest_closed_slot_of_each_lane,
     everything_at_once_on_one_payment,
 );

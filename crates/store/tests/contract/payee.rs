@@ -10,7 +10,7 @@ use quittance_store::model::{Reservation, Reserve};
 
 use crate::{
     fixture::Fixture,
-    given::{LATER, NOW, identity, moved, origin, payment, reserved_as},
+    given::{LATER, identity, moved, origin, payment, reserved_as},
 };
 
 /// It was decided on: it is there as soon as the reservation is, and stays with it.
@@ -19,12 +19,10 @@ async fn the_payees_answer_is_reserved_with_the_payment(fixture: Fixture) {
     assert_eq!(reserved_as(store, &payment()).await.payee, None);
     let (terms, answer) = (payment(), r#"{"outcome":"mismatch","note":"it's ü"}"#);
     let reservation = Reservation { payee: Some(answer), ..Reservation::new(&terms, LATER) };
-    let Reserve::Fresh(reserved) = store.reserve(&reservation, NOW).await.unwrap() else {
-        panic!("not free")
-    };
+    let Reserve::Fresh(reserved) = store.reserve(&reservation).await.unwrap() else { panic!("not free") };
     assert_eq!(reserved.payee.as_deref(), Some(answer));
     let another = Reservation { payee: Some("{}"), ..reservation };
-    assert_eq!(store.reserve(&another, NOW).await.unwrap(), Reserve::Same(reserved.clone()));
+    assert_eq!(store.reserve(&another).await.unwrap(), Reserve::Same(reserved.clone()));
     let refused = moved(store, &reserved, Event::Refused).await;
     assert_eq!(refused.payee, reserved.payee);
     assert_eq!(store.lookup(&terms.key).await.unwrap(), Some(refused));

@@ -1,15 +1,17 @@
 //! Several processes, a server that may go away, and errors that tell nothing they should not.
 
+use alloy_primitives::U256;
 use futures::future::join_all;
 use quittance_protocol::{
-    settlement::{Event, Evidence},
+    settlement::{Event, Evidence, NewPayment},
     units::{LaneNonce, UnixSeconds},
 };
 use quittance_store::{
     PgStore, Store as _, StoreError,
-    model::{LastAnswer, PaymentFilter, Reservation, SlotOutcome},
+    model::{Funds, LastAnswer, PaymentFilter, Reservation, Reserve, SettlementId, SlotOutcome},
 };
-use quittance_testkit::harness::PgCluster;
+use quittance_testkit::{harness::PgCluster, unix_now};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::{
     error::Error,
     fmt::Write as _,
@@ -21,10 +23,12 @@ use std::{
     time::Duration,
 };
 use tokio::{io::copy, net::TcpListener, net::TcpStream};
+use uuid::Uuid;
 
 use crate::{
     fixture::{Database, Fixture, eventually},
-    given::{LATER, NOW, fill, holder, key_of, known_lane, network, pay, payment, reserved, rival, signed},
+    given::{LATER, PAST, fill, holder, key_of, known_lane, network, pay, payment, reserved, rival, signed},
+    upgrade::schema_of,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,9 +38,38 @@ async fn ten_processes_migrate_at_once() {
     for store in stores {
         store.unwrap().ping().await.unwrap();
     }
-    let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres");
-    let migrations = i64::try_from(std::fs::read_dir(migrations).unwrap().count()).unwrap();
-    assert_eq!(database.peek("SELECT COUNT(*) FROM _sqlx_migrations").await.unwrap(), migrations);
+    assert_eq!(database.peek("SELECT COUNT(*) FROM _sqlx_migrations").await.unwrap(), migrations());
+}
+
+fn migrations() -> i64 {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres");
+    i64::try_from(std::fs::read_dir(directory).unwrap().count()).unwrap()
+}
+
+/// A transaction of a working process and a migration wait for each other: the migration gives way and is run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_meets_work_is_run_again() {
+    let database = Database::postgres().await;
+    schema_of(3, &database).await;
+    let url = database.url();
+    let name = url.rsplit('/').next().unwrap();
+    // Time enough to step into its way before it looks, and it is the one that looks.
+    database.meddle(&format!("ALTER DATABASE {name} SET deadlock_timeout = '3s'")).await.unwrap();
+    let mut working = PgConnection::connect(&url).await.unwrap();
+    working.execute("SET deadlock_timeout = '60s'").await.unwrap();
+    working.execute("BEGIN").await.unwrap();
+    working.execute("LOCK TABLE payments IN ROW EXCLUSIVE MODE").await.unwrap();
+
+    let work = async {
+        let waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'payments'::regclass";
+        eventually(async || database.peek(waits).await.unwrap() == 1).await;
+        working.execute("SELECT COUNT(*) FROM idempotency_keys").await.unwrap();
+        working.execute("COMMIT").await.unwrap();
+    };
+    let (store, ()) = tokio::join!(database.open(), work);
+    reserved(&*store.unwrap()).await;
+    let ran = database.peek("SELECT COUNT(*) FROM _sqlx_migrations WHERE success").await.unwrap();
+    assert_eq!(ran, migrations());
 }
 
 /// A process that stops in the middle of signing (paused, swapped out, in a debugger) holds the lane's row. The
@@ -84,6 +117,47 @@ async fn a_paused_process_loses_the_lane() {
     assert_eq!(fixture.store.payment(theirs.id).await.unwrap(), Some(theirs));
 }
 
+/// The database's clock goes ahead of every process's, and then far behind: it alone says what is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_alone_tells_the_time() {
+    let database = Database::postgres().await;
+    let name = database.url().rsplit('/').next().unwrap().to_owned();
+    // A clock of this database's own, found before the server's.
+    let clock = |seconds: i64| {
+        format!(
+            "CREATE OR REPLACE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE \
+             AS 'SELECT pg_catalog.clock_timestamp() + make_interval(secs => {seconds})'"
+        )
+    };
+    let search_path = format!("ALTER DATABASE {name} SET search_path = public, shifted, pg_catalog");
+    for setup in ["CREATE SCHEMA shifted", clock(0).as_str(), search_path.as_str()] {
+        database.meddle(setup).await.unwrap();
+    }
+    let store = database.open().await.unwrap();
+    let promise = async |seconds: u64| {
+        let terms = payment();
+        let until = UnixSeconds(unix_now() + seconds);
+        store.reserve(&Reservation::new(&terms, until)).await.unwrap();
+        terms
+    };
+    let start = (UnixSeconds(0), SettlementId(Uuid::nil()));
+    let taken = async |terms: &NewPayment| {
+        let over = store.outlived(network(8453), None, start, 10).await.unwrap();
+        let listed = over.iter().any(|(_, payment)| payment.terms == *terms);
+        let again = store.reserve(&Reservation::new(&rival(terms), LATER)).await.unwrap();
+        (listed, matches!(again, Reserve::Other(holder) if holder.terms == *terms))
+    };
+    let (soon, late) = (promise(1800).await, promise(7200).await);
+    assert_eq!(taken(&soon).await, (false, true));
+    database.meddle(&clock(3600)).await.unwrap();
+    assert_eq!(taken(&soon).await, (true, false), "over, by the one clock that counts");
+    assert_eq!(taken(&late).await, (false, true));
+    database.meddle(&clock(-3600)).await.unwrap();
+    let over_by_ours = payment();
+    store.reserve(&Reservation::new(&over_by_ours, UnixSeconds(unix_now() - 1800))).await.unwrap();
+    assert_eq!(taken(&over_by_ours).await, (false, true), "a process whose clock is ahead ends no promise");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_comes_back_with_its_server() {
     let cluster = Arc::new(PgCluster::start().await.unwrap());
@@ -95,7 +169,7 @@ async fn the_store_comes_back_with_its_server() {
     cluster.stop().await.unwrap();
     let during = store.sign_slot(slot.payment.id, slot.payment.version, &lane, &pay).await;
     assert!(matches!(during, Err(StoreError::Unavailable(_))), "{during:?}");
-    let during = store.reserve(&Reservation::new(&payment(), LATER), NOW).await;
+    let during = store.reserve(&Reservation::new(&payment(), LATER)).await;
     assert!(matches!(during, Err(StoreError::Unavailable(_))), "{during:?}");
 
     cluster.resume().await.unwrap();
@@ -269,15 +343,23 @@ async fn methods_cost_what_they_say() {
     let (terms, lane, who, ttl) = (payment(), crate::given::lane(), holder(), Duration::from_secs(60));
     let evidence = Evidence::default();
     costs!(1, store.ping());
-    costs!(1, store.reserve(&Reservation::new(&terms, LATER), NOW));
-    costs!(2, store.reserve(&Reservation::new(&terms, LATER), NOW));
-    costs!(2, store.reserve(&Reservation::new(&rival(&terms), LATER), NOW));
-    costs!(4, store.reserve(&Reservation::new(&rival(&terms), LATER), LATER));
+    costs!(1, store.reserve(&Reservation::new(&terms, LATER)));
+    costs!(2, store.reserve(&Reservation::new(&terms, LATER)));
+    costs!(2, store.reserve(&Reservation::new(&rival(&terms), LATER)));
+    let funds = Some(Funds { balance: U256::from(10_000), block_number: 0, over: &[] });
+    let covered = payment();
+    costs!(1, store.reserve(&Reservation { funds, ..Reservation::new(&covered, LATER) }));
+    costs!(1, store.promises(&covered.key, 0));
     let read = costs!(1, store.lookup(&terms.key)).unwrap();
+    // Somebody's whose time is over: it is ended on the way.
+    let over = payment();
+    store.reserve(&Reservation::new(&over, PAST)).await.unwrap();
+    costs!(4, store.reserve(&Reservation::new(&rival(&over), LATER)));
     costs!(1, store.payment(read.id));
     costs!(1, store.find(&PaymentFilter::default(), 10));
-    costs!(1, store.outlived(lane.network, (UnixSeconds(0), read.id), NOW, 10));
+    costs!(1, store.outlived(lane.network, None, (UnixSeconds(0), read.id), 10));
     costs!(1, store.raise_lane_floor(&lane, LaneNonce(0)));
+    costs!(1, store.set_lane_floor(&lane, LaneNonce(0)));
     // BEGIN, lane, payment, slot, attempt, transition, COMMIT.
     let slot = costs!(7, store.sign_slot(read.id, read.version, &lane, &pay)).unwrap();
     // BEGIN, lane, slot, attempt, COMMIT.
@@ -289,6 +371,7 @@ async fn methods_cost_what_they_say() {
     costs!(1, store.attempts(read.id));
     costs!(1, store.close_slot(slot.attempt.slot, SlotOutcome::Ours));
     costs!(1, store.reopen_slot(&lane, LaneNonce(1_000)));
+    costs!(1, store.given_up(&lane, LaneNonce(1_000)));
     costs!(1, store.newest_closed(lane.network));
     costs!(1, store.transition(read.id, slot.payment.version, Event::SettledAtDepth, &evidence));
     costs!(1, store.take_answer(read.id, who, i64::MAX, ttl));
@@ -303,7 +386,7 @@ async fn methods_cost_what_they_say() {
     costs!(1, store.forget_idempotency_keys(ttl));
     // BEGIN, payment, key, COMMIT.
     let (with_key, new_key) = (payment(), key_of(&terms));
-    costs!(4, store.reserve(&Reservation { key: Some(&new_key), ..Reservation::new(&with_key, LATER) }, NOW));
+    costs!(4, store.reserve(&Reservation { key: Some(&new_key), ..Reservation::new(&with_key, LATER) }));
     let kept = reserved(&store).await.id;
     assert!(store.take_answer(kept, who, i64::MAX, ttl).await.unwrap());
     // BEGIN, answer, each key, COMMIT.

@@ -8,11 +8,12 @@ use quittance_protocol::{
     units::{AuthNonce, Network, TokenAmount, UnixSeconds},
 };
 use quittance_store::model::{Reservation, Reserve, SettlementId};
+use std::time::Duration;
 use uuid::Uuid;
 
 use crate::{
     fixture::Fixture,
-    given::{LATER, NOW, in_status, known_lane, moved, network, payment, reserved_as, rival, signed},
+    given::{LATER, PAST, in_status, known_lane, moved, network, payment, reserved_as, rival, signed},
 };
 
 async fn a_key_has_one_holder(fixture: Fixture) {
@@ -22,12 +23,9 @@ async fn a_key_has_one_holder(fixture: Fixture) {
     assert_eq!((holder.status, holder.version, &holder.terms), (Status::Reserved, 1, &terms));
     assert_eq!((holder.reason, holder.tx_hash, holder.block_number), (None, None, None));
 
+    assert_eq!(store.reserve(&Reservation::new(&terms, LATER)).await.unwrap(), Reserve::Same(holder.clone()));
     assert_eq!(
-        store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap(),
-        Reserve::Same(holder.clone())
-    );
-    assert_eq!(
-        store.reserve(&Reservation::new(&rival(&terms), LATER), NOW).await.unwrap(),
+        store.reserve(&Reservation::new(&rival(&terms), LATER)).await.unwrap(),
         Reserve::Other(holder.clone())
     );
     assert_eq!(store.lookup(&terms.key).await.unwrap(), Some(holder.clone()));
@@ -81,10 +79,7 @@ async fn the_largest_and_smallest_values_come_back(fixture: Fixture) {
     };
     for terms in [largest, smallest] {
         for expires_at in [0, u64::MAX] {
-            let reserved = store
-                .reserve(&Reservation::new(&terms, UnixSeconds(expires_at)), UnixSeconds(0))
-                .await
-                .unwrap();
+            let reserved = store.reserve(&Reservation::new(&terms, UnixSeconds(expires_at))).await.unwrap();
             let Reserve::Fresh(reserved) = reserved else { panic!("{reserved:?}") };
             assert_eq!(reserved.terms, terms);
             assert_eq!(store.payment(reserved.id).await.unwrap().unwrap().terms, terms);
@@ -101,7 +96,7 @@ async fn one_of_fifty_reservations_wins(fixture: Fixture) {
             let store = stores[i % stores.len()].clone();
             let terms = if i % 2 == 0 { mine.clone() } else { theirs.clone() };
             tokio::spawn(async move {
-                (terms.fingerprint, store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap())
+                (terms.fingerprint, store.reserve(&Reservation::new(&terms, LATER)).await.unwrap())
             })
         });
         let outcomes: Vec<_> = join_all(reservations).await.into_iter().map(Result::unwrap).collect();
@@ -121,7 +116,7 @@ async fn one_of_fifty_reservations_wins(fixture: Fixture) {
                     assert_eq!(holder, fresh[0]);
                     assert_ne!(fingerprint, &fresh[0].terms.fingerprint);
                 }
-                Reserve::KeyTaken => panic!("without a key"),
+                Reserve::KeyTaken | Reserve::Uncovered => panic!("without key and funds"),
             }
         }
         assert_eq!(store_lookup(&fixture, &mine.key).await, *fresh[0]);
@@ -135,12 +130,12 @@ async fn store_lookup(fixture: &Fixture, key: &ReplayKey) -> quittance_store::mo
 async fn an_outlived_reservation_gives_way_to_one(fixture: Fixture) {
     let stores = fixture.stores(3).await;
     let terms = payment();
-    let old = fixture.store.reserve(&Reservation::new(&terms, NOW), UnixSeconds(NOW.0 - 1)).await.unwrap();
+    let old = fixture.store.reserve(&Reservation::new(&terms, PAST)).await.unwrap();
     let Reserve::Fresh(old) = old else { panic!("{old:?}") };
 
     let reservations = (0..50).map(|i| {
         let (store, terms) = (stores[i % stores.len()].clone(), rival(&terms));
-        tokio::spawn(async move { store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap() })
+        tokio::spawn(async move { store.reserve(&Reservation::new(&terms, LATER)).await.unwrap() })
     });
     let outcomes: Vec<_> = join_all(reservations).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(outcomes.iter().filter(|o| matches!(o, Reserve::Fresh(_))).count(), 1);
@@ -151,39 +146,54 @@ async fn an_outlived_reservation_gives_way_to_one(fixture: Fixture) {
     assert!(old.message.is_some());
 }
 
-async fn a_reservation_lasts_to_the_second(fixture: Fixture) {
+/// A minute ahead of the database's clock it stays, a minute behind it goes.
+async fn a_reservation_lasts_as_long_as_the_database_says(fixture: Fixture) {
     let store = &*fixture.store;
-    let terms = payment();
-    let first = reserved_as(store, &terms).await;
-    let before = UnixSeconds(LATER.0 - 1);
-    assert_eq!(
-        store.reserve(&Reservation::new(&terms, LATER), before).await.unwrap(),
-        Reserve::Same(first.clone())
-    );
-    let after = store.reserve(&Reservation::new(&terms, UnixSeconds(LATER.0 + 1)), LATER).await.unwrap();
-    assert!(matches!(&after, Reserve::Fresh(second) if second.id != first.id), "{after:?}");
+    let now = u64::try_from(database_now(&fixture).await).unwrap();
+    for (until, lasts) in [(now + 60, true), (now - 60, false)] {
+        let terms = payment();
+        let first = store.reserve(&Reservation::new(&terms, UnixSeconds(until))).await.unwrap();
+        let Reserve::Fresh(first) = first else { panic!("{first:?}") };
+        match store.reserve(&Reservation::new(&terms, LATER)).await.unwrap() {
+            Reserve::Same(holder) => assert!(lasts && holder == first, "{holder:?}"),
+            Reserve::Fresh(second) => assert!(!lasts && second.id != first.id, "{second:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 async fn what_is_signed_is_never_outlived(fixture: Fixture) {
     let store = &*fixture.store;
     let lane = known_lane(store).await;
     let slot = signed(store, &lane).await;
-    let much_later = UnixSeconds(u64::MAX);
-    let again = store.reserve(&Reservation::new(&slot.payment.terms, much_later), much_later).await.unwrap();
+    let long_over = format!("UPDATE payments SET expires_at = 1 WHERE id = '{}'", slot.payment.id);
+    fixture.meddle(&long_over).await.unwrap();
+    let again = store.reserve(&Reservation::new(&slot.payment.terms, LATER)).await.unwrap();
     assert_eq!(again, Reserve::Same(slot.payment));
 }
 
 async fn a_deadline_beyond_the_column_never_comes(fixture: Fixture) {
     let store = &*fixture.store;
-    let end = UnixSeconds(u64::MAX);
     for expires_at in [u64::MAX, u64::MAX / 2, u64::MAX / 2 + 1] {
         let terms = payment();
-        store.reserve(&Reservation::new(&terms, UnixSeconds(expires_at)), NOW).await.unwrap();
-        let again = store.reserve(&Reservation::new(&terms, end), end).await.unwrap();
+        store.reserve(&Reservation::new(&terms, UnixSeconds(expires_at))).await.unwrap();
+        let again = store.reserve(&Reservation::new(&terms, LATER)).await.unwrap();
         assert!(matches!(again, Reserve::Same(_)), "{expires_at}: {again:?}");
     }
     let first = (UnixSeconds(0), SettlementId(Uuid::nil()));
-    assert_eq!(store.outlived(network(8453), first, end, 10).await.unwrap(), []);
+    assert_eq!(store.outlived(network(8453), None, first, 10).await.unwrap(), []);
+    assert_eq!(
+        fixture.peek("SELECT COUNT(*) FROM payments WHERE expires_at = 9223372036854775807").await,
+        3,
+        "the last second there is"
+    );
+}
+
+/// The database's clock, in seconds.
+async fn database_now(fixture: &Fixture) -> i64 {
+    let now =
+        if fixture.is_sqlite() { "unixepoch()" } else { "extract(epoch FROM clock_timestamp())::bigint" };
+    fixture.peek(&format!("SELECT {now}")).await
 }
 
 /// The partial unique index repeats `Status::holds_key` in SQL.
@@ -193,7 +203,7 @@ async fn exactly_the_holding_states_hold_the_key(fixture: Fixture) {
         let terms = payment();
         let old = in_status(store, status, &terms).await;
         assert_eq!(old.status, status);
-        let again = store.reserve(&Reservation::new(&terms, LATER), NOW).await.unwrap();
+        let again = store.reserve(&Reservation::new(&terms, LATER)).await.unwrap();
         match again {
             Reserve::Fresh(new) => {
                 assert!(!status.holds_key(), "{status} gave its key away");
@@ -203,7 +213,7 @@ async fn exactly_the_holding_states_hold_the_key(fixture: Fixture) {
                 assert!(status.holds_key(), "{status} keeps a key it should give back");
                 assert_eq!(holder, old);
             }
-            Reserve::Other(_) | Reserve::KeyTaken => panic!("{status}"),
+            Reserve::Other(_) | Reserve::KeyTaken | Reserve::Uncovered => panic!("{status}"),
         }
     }
 }
@@ -212,9 +222,10 @@ async fn only_outlived_reservations_are_listed(fixture: Fixture) {
     let store = &*fixture.store;
     let lane = known_lane(store).await;
     let mut over = Vec::new();
-    for expires_at in [NOW.0, NOW.0 - 2, NOW.0 - 1, NOW.0] {
+    let lately = u64::try_from(database_now(&fixture).await).unwrap() - 60;
+    for expires_at in [lately, PAST.0, lately - 1, lately] {
         let expires_at = UnixSeconds(expires_at);
-        match store.reserve(&Reservation::new(&payment(), expires_at), UnixSeconds(0)).await.unwrap() {
+        match store.reserve(&Reservation::new(&payment(), expires_at)).await.unwrap() {
             Reserve::Fresh(payment) => over.push((expires_at, payment)),
             other => panic!("{other:?}"),
         }
@@ -225,21 +236,22 @@ async fn only_outlived_reservations_are_listed(fixture: Fixture) {
     fixture.meddle(&format!("UPDATE payments SET expires_at = 1 WHERE id = '{}'", sent.id)).await.unwrap();
     let elsewhere = payment();
     let elsewhere = NewPayment { key: ReplayKey { network: network(1), ..elsewhere.key }, ..elsewhere };
-    store.reserve(&Reservation::new(&elsewhere, NOW), UnixSeconds(0)).await.unwrap();
+    store.reserve(&Reservation::new(&elsewhere, PAST)).await.unwrap();
 
     let start = (UnixSeconds(0), SettlementId(Uuid::nil()));
-    let listed = async |after, now, limit| store.outlived(lane.network, after, now, limit).await.unwrap();
-    assert_eq!(listed(start, NOW, 10).await, over);
-    assert_eq!(listed(start, UnixSeconds(NOW.0 - 1), 10).await, over[..2]);
+    let listed = async |after, limit| store.outlived(lane.network, None, after, limit).await.unwrap();
+    assert_eq!(listed(start, 10).await, over);
+    let hour = Some(Duration::from_secs(3600));
+    assert_eq!(store.outlived(lane.network, hour, start, 10).await.unwrap(), over[1..], "the last hour's");
     // Page by page, also in the middle of a second.
     for page in 0..over.len() {
         let after = page.checked_sub(1).map_or(start, |last| (over[last].0, over[last].1.id));
-        assert_eq!(listed(after, NOW, 1).await, over[page..=page]);
+        assert_eq!(listed(after, 1).await, over[page..=page]);
     }
     let last = (over[3].0, over[3].1.id);
-    assert_eq!(listed(last, NOW, 10).await, []);
+    assert_eq!(listed(last, 10).await, []);
     moved(store, &over[0].1, Event::Refused).await;
-    assert_eq!(listed(start, NOW, 10).await, over[1..]);
+    assert_eq!(listed(start, 10).await, over[1..]);
 }
 
 contract!(
@@ -248,7 +260,7 @@ contract!(
     the_largest_and_smallest_values_come_back,
     one_of_fifty_reservations_wins,
     an_outlived_reservation_gives_way_to_one,
-    a_reservation_lasts_to_the_second,
+    a_reservation_lasts_as_long_as_the_database_says,
     what_is_signed_is_never_outlived,
     a_deadline_beyond_the_column_never_comes,
     exactly_the_holding_states_hold_the_key,

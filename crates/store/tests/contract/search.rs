@@ -6,10 +6,11 @@ use quittance_protocol::{
     units::AuthNonce,
 };
 use quittance_store::model::PaymentFilter;
+use std::time::Duration;
 
 use crate::{
     fixture::Fixture,
-    given::{known_lane, moved, network, payment, reserved_as, signed},
+    given::{known_lane, moved, network, pay, payment, reserved_as, signed},
 };
 
 async fn the_newest_payment_under_a_key_speaks_for_it(fixture: Fixture) {
@@ -99,8 +100,57 @@ async fn a_search_is_newest_first_and_bounded(fixture: Fixture) {
     assert_eq!(store.find(&all, u32::MAX).await.unwrap(), newest_first);
 }
 
+/// By the age of the first signature, whatever has happened since, and however many came later.
+async fn what_is_stuck_is_found_by_its_first_signature(fixture: Fixture) {
+    const CROWD: i64 = 1100;
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let (oldest, old, young) =
+        (signed(store, &lane).await, signed(store, &lane).await, signed(store, &lane).await);
+    let done = signed(store, &lane).await;
+    // A replacement and a way back from a block that is gone make nothing younger.
+    store.add_attempt(oldest.attempt.slot, 1, &pay).await.unwrap().unwrap();
+    let mined = moved(store, &oldest.payment, Event::Mined).await;
+    moved(store, &mined, Event::Reorged).await;
+    let old_mined = moved(store, &old.payment, Event::Mined).await;
+    moved(store, &done.payment, Event::SettledAtDepth).await;
+    let guard = if fixture.is_sqlite() { "attempts_no_update" } else { "attempts_append_only ON attempts" };
+    fixture.meddle(&format!("DROP TRIGGER {guard}")).await.unwrap();
+    for (slot, seconds) in [(&oldest, 500), (&old, 400), (&done, 600)] {
+        let age = format!(
+            "UPDATE attempts SET created_at_ms = created_at_ms - {seconds}000 WHERE slot_id = {} AND sequence = 0",
+            slot.attempt.slot.0
+        );
+        assert_eq!(fixture.meddle(&age).await.unwrap(), 1);
+    }
+    let crowd = format!(
+        "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, \
+         pay_to, amount, valid_after, valid_before, expires_at, created_at_ms, updated_at_ms) \
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {CROWD}) \
+         SELECT 'crowd ' || i, 1, 'signed', network, verifying_contract, authorizer, 'nonce ' || i, fingerprint, pay_to, \
+         amount, valid_after, valid_before, expires_at, created_at_ms + i, updated_at_ms FROM payments, n WHERE id = '{}'",
+        oldest.payment.id
+    );
+    fixture.meddle(&crowd).await.unwrap();
+
+    let found = async |seconds, limit| {
+        let found = store.stuck(Duration::from_secs(seconds), limit).await.unwrap();
+        let rows: Vec<_> = found.iter().map(|stuck| (stuck.payment.id, stuck.payment.status)).collect();
+        (rows, found.into_iter().map(|stuck| stuck.signed_ago.as_secs()).collect::<Vec<_>>())
+    };
+    let (first, second) = ((oldest.payment.id, Status::Signed), (old_mined.id, Status::Mined));
+    let (rows, ages) = found(300, 10).await;
+    assert_eq!(rows, [first, second]);
+    assert!(ages[0] >= 500 && ages[1] >= 400 && ages[0] >= ages[1], "{ages:?}");
+    assert_eq!(found(300, 1).await.0, [first]);
+    assert_eq!(found(450, 10).await.0, [first]);
+    assert_eq!(found(3600, 10).await.0, []);
+    assert_eq!(found(0, 10).await.0, [first, second, (young.payment.id, Status::Signed)]);
+}
+
 contract!(
     the_newest_payment_under_a_key_speaks_for_it,
     filters_combine,
-    a_search_is_newest_first_and_bounded
+    a_search_is_newest_first_and_bounded,
+    what_is_stuck_is_found_by_its_first_signature,
 );

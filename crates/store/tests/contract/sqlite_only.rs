@@ -1,6 +1,6 @@
 //! One file, one process.
 
-use quittance_store::{PgStore, SqliteStore, StoreError, open};
+use quittance_store::{PgStore, SqliteStore, StoreError, open, open_to_read};
 use std::{
     error::Error,
     io::{BufRead as _, BufReader},
@@ -137,22 +137,31 @@ async fn a_file_that_cannot_be_opened_is_an_outage_without_its_path() {
     }
 }
 
-/// A newer version has been here: an older one must not write.
+/// The file is looked at while its server is down, and the server finds it as it left it.
 #[tokio::test]
-async fn a_schema_from_the_future_is_refused() {
-    let fixture = Fixture::sqlite().await;
-    fixture
-        .meddle(
-            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
-             VALUES (9999, 'later', TRUE, x'00', 0)",
-        )
-        .await
-        .unwrap();
-    let Fixture { store, database } = fixture;
+async fn a_file_that_nobody_has_open_is_looked_at() {
+    let Fixture { store, database } = Fixture::sqlite().await;
+    let row = reserved(&*store).await;
     drop(store);
-    let refused = database.open().await.map(drop);
-    assert!(
-        matches!(refused, Err(StoreError::Migration(quittance_store::MigrationFault::FromTheFuture(9999)))),
-        "{refused:?}"
-    );
+    let reader = open_to_read(&database.url()).await.unwrap();
+    assert_eq!(reader.payment(row.id).await.unwrap().as_ref(), Some(&row));
+    drop(reader);
+    let store = database.open().await.unwrap();
+    reserved(&*store).await;
+    assert_eq!(store.find(&Default::default(), 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn looking_creates_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in ["quittance.db", "nowhere/quittance.db"] {
+        let url = format!("sqlite://{}", directory.path().join(path).display());
+        let refused = open_to_read(&url).await.map(drop);
+        assert!(matches!(refused, Err(StoreError::NoFile)), "{refused:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    std::fs::write(directory.path().join("quittance.db"), "").unwrap();
+    let refused =
+        open_to_read(&format!("sqlite://{}/quittance.db", directory.path().display())).await.map(drop);
+    assert!(matches!(refused, Err(StoreError::Behind(1))), "{refused:?}");
 }
