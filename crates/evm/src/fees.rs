@@ -18,6 +18,15 @@ impl Fees {
         }
     }
 
+    /// The same, but at most so much per gas.
+    #[must_use]
+    pub fn at_most(self, ceiling: u128) -> Self {
+        Self {
+            max_fee_per_gas: self.max_fee_per_gas.min(ceiling),
+            max_priority_fee_per_gas: self.max_priority_fee_per_gas.min(ceiling),
+        }
+    }
+
     /// For a replacement of `self`: what the market wants now, at least an eighth more on both fields, since nodes refuse
     /// less than a tenth, and at most `ceiling` per gas. `None`: the ceiling leaves no room for a replacement.
     pub fn replacement(self, base_fee: u128, tip: u128, ceiling: u128) -> Option<Self> {
@@ -40,6 +49,12 @@ impl Fees {
         const TRIFLE_WEI: u128 = 1_000_000_000;
         let ceiling = Self::first(base_fee, tip).max_fee_per_gas.max(TRIFLE_WEI).saturating_mul(TIMES_MARKET);
         self.max_fee_per_gas > ceiling || self.max_priority_fee_per_gas > ceiling
+    }
+
+    /// Whether to replace `old`, with its gas limit, by this, with that one: not where it is beyond reason, unless all of it costs no
+    /// more than what is offered already. A transfer of nothing takes a fraction of the gas.
+    pub fn is_worth_it(self, gas_limit: u64, old: (Self, u64), base_fee: u128, tip: u128) -> bool {
+        !self.is_beyond_reason(base_fee, tip) || self.cost_max(gas_limit) <= old.0.cost_max(old.1)
     }
 
     /// The most a transaction with this gas limit can cost, in wei.
@@ -100,6 +115,21 @@ mod tests {
         assert!((10..30).contains(&raised), "{raised}");
         assert!(fees.max_fee_per_gas < 12 * market.max_fee_per_gas);
         assert!(!Fees::first(0, 0).replacement(0, 0, NO_CEILING).unwrap().is_beyond_reason(0, 0));
+    }
+
+    #[test]
+    fn what_only_consumes_the_nonce_may_outbid_what_was_too_dear() {
+        let (base_fee, tip) = (30_000_000_000, 1_000_000_000);
+        let mut old = Fees::first(base_fee, tip);
+        while !old.is_beyond_reason(base_fee, tip) {
+            old = old.replacement(base_fee, tip, NO_CEILING).unwrap();
+        }
+        let new = old.replacement(base_fee, tip, NO_CEILING).unwrap();
+        assert!(new.is_worth_it(21_000, (old, 100_000), base_fee, tip));
+        assert!(!new.is_worth_it(100_000, (old, 100_000), base_fee, tip));
+        assert!(!new.is_worth_it(21_000, (old, 21_000), base_fee, tip), "nor may a filler without end");
+        let usual = Fees::first(base_fee, tip);
+        assert!(usual.is_worth_it(100_000, (usual, 21_000), base_fee, tip));
     }
 
     #[test]

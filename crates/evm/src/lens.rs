@@ -9,6 +9,7 @@ use quittance_protocol::{
     scheme::exact_eip3009::{
         Call as TransferCall, declared_domain, deployable, deploying_questions, digest, direct_calls,
     },
+    settlement::NewPayment,
     units::{Network, UnixSeconds},
     wire::Request,
 };
@@ -45,6 +46,9 @@ sol! {
 
 const METHOD: &str = "eth_call";
 const LATEST: &str = "latest";
+/// How often facts are read again that come from an older block than others before them. What is as old then is believed: a chain
+/// that has gone back looks no different.
+const READ_AGAIN_MAX: usize = 2;
 
 static CREATION_CODE: LazyLock<Bytes> = LazyLock::new(|| {
     let artifact: Value =
@@ -71,16 +75,67 @@ pub async fn read(
     lanes: &[Address],
     now: UnixSeconds,
 ) -> Result<Reading, RpcFault> {
+    read_since(pool, request, policy, lanes, now, 0).await
+}
+
+/// The same from a latest block that is not older than `since`: an older one is no answer.
+pub async fn read_since(
+    pool: &RpcPool,
+    request: &Request,
+    policy: &Policy,
+    lanes: &[Address],
+    now: UnixSeconds,
+    since: u64,
+) -> Result<Reading, RpcFault> {
     let probes = probes(request, policy);
-    let latest = read_at(pool, request, &probes, lanes, LATEST).await?;
+    let latest = read_at(pool, request, &probes, lanes, LATEST, since).await?;
     let opens = request.payment.authorization.valid_after;
     if latest.facts.block.timestamp.to_u256() <= opens && now.to_u256() > opens {
         // A node that cannot answer for "pending" leaves us with the latest block's verdict: not yet valid.
-        if let Ok(pending) = read_at(pool, request, &probes, lanes, "pending").await {
+        if let Ok(pending) = read_at(pool, request, &probes, lanes, "pending", since).await {
             return Ok(pending);
         }
     }
     Ok(latest)
+}
+
+/// Runs one call that is to execute a payment whose signature was believed before, in the latest block, which must be neither
+/// older than `since` nor than what other facts were lately read in. The gas it uses if it moves exactly the amount; `None`: it does not, or the authorization is used.
+pub async fn try_call(
+    pool: &RpcPool,
+    terms: &NewPayment,
+    call: &TransferCall,
+    gas_max: u64,
+    lanes: &[Address],
+    since: u64,
+) -> Result<Option<u64>, RpcFault> {
+    let probes = [Probe {
+        asset: terms.key.verifying_contract,
+        payer: terms.key.authorizer,
+        payTo: terms.pay_to,
+        authNonce: terms.key.auth_nonce.0,
+        // The call asks the payer's contract itself.
+        digest: B256::ZERO,
+        signature: Bytes::new(),
+        candidates: vec![Call { to: call.to, data: call.data.clone() }],
+        gasMax: U256::from(gas_max),
+    }];
+    let since = since.max(pool.youngest());
+    let understand = |at: Block, _, answers: Vec<Answer>| {
+        not_before(since, &at)?;
+        let answer = answers.first().ok_or_else(|| malformed("the lens did not answer"))?;
+        facts(at, answer, simulations(answer, 1)?, Vec::new())
+    };
+    let facts = self::call(pool, &probes, lanes, LATEST, understand).await?;
+    let moved = if terms.key.authorizer == terms.pay_to { U256::ZERO } else { terms.amount.0 };
+    let expected = facts.pay_to_balance.and_then(|before| before.checked_add(moved));
+    let executes = |simulation: &&Simulation| {
+        simulation.success
+            && facts.authorization_state == Some(false)
+            && expected.is_some()
+            && simulation.pay_to_balance_after == expected
+    };
+    Ok(facts.direct.first().filter(executes).map(|simulation| simulation.gas_used))
 }
 
 /// Whether the question about this payment can be put: nodes take only so much creation code (EIP-3860). A payment that is
@@ -124,7 +179,8 @@ fn creation_code(probes: &[Probe], lanes: &[Address]) -> Vec<u8> {
     data
 }
 
-/// Asks one endpoint after the other until `understand` makes something of an answer.
+/// Asks one endpoint after the other until `understand` makes something of an answer. Again, if that is behind what was seen
+/// before: one URL can be many nodes, of which some are late.
 async fn call<T>(
     pool: &RpcPool,
     probes: &[Probe],
@@ -152,16 +208,28 @@ async fn call<T>(
         if !pool.keeps_up(index) {
             return Err(RpcFault::Lagging { method: METHOD });
         }
-        let timestamp = at.timestamp;
-        Ok((index, timestamp, understand(at, block_facts.laneBalances, answers)?))
+        Ok((index, at, understand(at, block_facts.laneBalances, answers)?))
     };
-    let (index, timestamp, understood) = pool.first_of(pool.in_order(), METHOD, &params, understand).await?;
-    if block == LATEST && pool.is_stale(index, timestamp).await {
-        return pool
-            .first_of(pool.in_order(), METHOD, &params, understand)
-            .await
-            .map(|(.., understood)| understood);
+    let ask = async |last: Option<usize>| {
+        let mut order = pool.in_order();
+        // Stable: the others as they are.
+        order.sort_by_key(|index| Some(*index) == last);
+        pool.first_of(order, METHOD, &params, understand).await
+    };
+    let (mut index, mut at, mut understood) = ask(None).await?;
+    if block != LATEST {
+        return Ok(understood);
     }
+    if pool.is_stale(index, at.timestamp).await {
+        (index, at, understood) = ask(None).await?;
+    }
+    for _ in 0..READ_AGAIN_MAX {
+        if !pool.is_behind(at.number) {
+            break;
+        }
+        (index, at, understood) = ask(Some(index)).await?;
+    }
+    pool.judged_at(at.number);
     Ok(understood)
 }
 
@@ -171,8 +239,10 @@ async fn read_at(
     probes: &[Probe],
     lanes: &[Address],
     block: &'static str,
+    since: u64,
 ) -> Result<Reading, RpcFault> {
-    let understand = |at, lane_balances, answers: Vec<Answer>| {
+    let understand = |at: Block, lane_balances, answers: Vec<Answer>| {
+        not_before(since, &at)?;
         let mut answers = answers.into_iter().zip(probes);
         let (direct, probe) = answers.next().ok_or_else(|| malformed("the lens did not answer"))?;
         let deploying = match answers.next() {
@@ -210,6 +280,10 @@ fn block_of(network: Network, block: &BlockFacts) -> Result<Block, RpcFault> {
         timestamp: UnixSeconds(u64::try_from(block.timestamp).map_err(|_| malformed("block timestamp"))?),
         base_fee: u128::try_from(block.baseFee).map_err(|_| malformed("base fee"))?,
     })
+}
+
+fn not_before(since: u64, block: &Block) -> Result<(), RpcFault> {
+    if block.number < since { Err(RpcFault::Lagging { method: METHOD }) } else { Ok(()) }
 }
 
 fn facts(

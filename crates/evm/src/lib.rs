@@ -3,6 +3,7 @@
 //! An error of this crate is always an outage of ours. A dead node must never read as a bad payment.
 
 mod call;
+mod clock;
 pub mod fees;
 pub mod lens;
 pub mod pool;

@@ -8,25 +8,43 @@ mod endpoints;
 mod health;
 mod look;
 mod websocket;
+mod youngest;
 
-use crate::RpcFault;
+use crate::{RpcFault, clock};
 use alloy::rpc::json_rpc::RpcRecv;
-use endpoints::{Endpoints, unix_now};
+use alloy_primitives::U64;
+use endpoints::Endpoints;
 use health::{Health, LAG_SECONDS_MAX};
 use look::Looks;
 use quittance_protocol::units::{Network, UnixSeconds};
-use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use url::Url;
+use youngest::Youngest;
 
 /// No endpoint may take longer for one call, connecting included.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+const CHAIN_ID: &str = "eth_chainId";
+
+/// By how many blocks an answer may be older than one before it: as far as nodes usually differ, and reorganisations go.
+const BEHIND_BLOCKS_MAX: u64 = 2;
 
 /// The endpoints of one network.
 #[derive(Debug)]
 pub struct RpcPool {
     endpoints: Arc<Endpoints>,
     looks: Looks,
+    /// The block that facts were last read in, or a younger one before.
+    highest: AtomicU64,
+    youngest: Youngest,
 }
 
 /// What one endpoint said.
@@ -41,7 +59,9 @@ pub(crate) enum Reply<T> {
 impl RpcPool {
     /// A pool over `urls` (`http`, `https`, `ws`, `wss`), none of which is contacted yet.
     pub fn new(network: Network, urls: &[Url]) -> Result<Self, reqwest::Error> {
-        Ok(Self { endpoints: Arc::new(Endpoints::new(network, urls)?), looks: Looks::default() })
+        let endpoints = Arc::new(Endpoints::new(network, urls)?);
+        let (looks, highest, youngest) = Default::default();
+        Ok(Self { endpoints, looks, highest, youngest })
     }
 
     /// The network these endpoints serve.
@@ -86,11 +106,31 @@ impl RpcPool {
     /// Whether a latest block turns out to be a stale node's, if it looks like one by our clock. A quiet chain looks like that
     /// too, so the others are asked, unless they were lately. The only look that a request waits for.
     pub(crate) async fn is_stale(&self, index: usize, timestamp: UnixSeconds) -> bool {
-        if self.len() < 2 || timestamp.saturating_add(LAG_SECONDS_MAX).0 >= unix_now() {
+        if self.len() < 2 || timestamp.saturating_add(LAG_SECONDS_MAX).0 >= clock::unix_seconds() {
             return false;
         }
         self.looks.at_others(&self.endpoints, index).await;
         !self.keeps_up(index)
+    }
+
+    /// Whether a latest block is behind one that was seen before, by more than nodes usually differ.
+    pub(crate) fn is_behind(&self, number: u64) -> bool {
+        number.saturating_add(BEHIND_BLOCKS_MAX) < self.highest.load(Ordering::Relaxed)
+    }
+
+    /// The youngest block that facts were lately read in: what ends a promise must not be older.
+    pub fn youngest(&self) -> u64 {
+        self.youngest.number(clock::unix_seconds())
+    }
+
+    /// Facts of this block are believed. If it is behind the others all the same, it is the chain that has gone back.
+    pub(crate) fn judged_at(&self, number: u64) {
+        self.youngest.saw(number, clock::unix_seconds());
+        if self.is_behind(number) {
+            self.highest.store(number, Ordering::Relaxed);
+        } else {
+            self.highest.fetch_max(number, Ordering::Relaxed);
+        }
     }
 
     /// A read: the first endpoint that gives a result. An error body is not an answer, so the next one is asked.
@@ -154,9 +194,64 @@ impl RpcPool {
         method: &'static str,
         params: &[Value],
     ) -> Result<Vec<Option<T>>, RpcFault> {
-        let answers = self.endpoints.batch(index, method, params).await;
+        let calls: Vec<_> = params.iter().map(|params| (method, params.clone())).collect();
+        self.batch(index, method, &calls).await
+    }
+
+    async fn batch<T: RpcRecv>(
+        &self,
+        index: usize,
+        method: &'static str,
+        calls: &[(&'static str, Value)],
+    ) -> Result<Vec<Option<T>>, RpcFault> {
+        let answers = self.endpoints.batch(index, method, calls).await;
         self.looks.probe(&self.endpoints, index);
         answers
+    }
+
+    /// The same of an endpoint that shows with its answers that they are of this chain: an endpoint can change behind its URL.
+    /// For what a conclusion rests on. In one round trip, or where a node takes no batches one by one, between two such proofs.
+    pub(crate) async fn ask_proven(
+        &self,
+        index: usize,
+        calls: &[(&'static str, Value)],
+    ) -> Result<Vec<Option<Value>>, RpcFault> {
+        let mut all = vec![(CHAIN_ID, json!([]))];
+        all.extend_from_slice(calls);
+        match self.batch::<Value>(index, CHAIN_ID, &all).await {
+            Err(RpcFault::Transport { .. } | RpcFault::Malformed { .. }) => {}
+            answers => {
+                let mut answers = answers?.into_iter();
+                self.is_of_this_chain(index, answers.next().flatten())?;
+                return Ok(answers.collect());
+            }
+        }
+        let ask = async |(method, params): &(&'static str, Value)| {
+            Ok::<_, RpcFault>(match self.ask::<Value>(index, method, params).await? {
+                Reply::Result(answer) => Some(answer),
+                Reply::Error { .. } => None,
+            })
+        };
+        let chain_id = (CHAIN_ID, json!([]));
+        self.is_of_this_chain(index, ask(&chain_id).await?)?;
+        let mut answers = Vec::with_capacity(calls.len());
+        for call in calls {
+            answers.push(ask(call).await?);
+        }
+        self.is_of_this_chain(index, ask(&chain_id).await?)?;
+        Ok(answers)
+    }
+
+    fn is_of_this_chain(&self, index: usize, said: Option<Value>) -> Result<(), RpcFault> {
+        let id: U64 = understood(CHAIN_ID, said)?;
+        let (expected, actual) = (self.network().chain_id(), id.to());
+        if actual == expected {
+            return Ok(());
+        }
+        if let Some(endpoint) = self.endpoints.get(index) {
+            endpoint.health().saw_another_chain();
+        }
+        Err(RpcFault::WrongChain { expected, actual })
     }
 
     /// Asks one endpoint.
@@ -186,4 +281,14 @@ impl RpcPool {
             RpcFault::Lagging { method }
         }
     }
+}
+
+/// An answer of [`RpcPool::ask_proven`] that must be there.
+pub(crate) fn understood<T: DeserializeOwned>(
+    method: &'static str,
+    answer: Option<Value>,
+) -> Result<T, RpcFault> {
+    let what = "not the expected type";
+    let Some(answer) = answer else { return Err(RpcFault::Malformed { method, what: "an error" }) };
+    serde_json::from_value(answer).map_err(|_| RpcFault::Malformed { method, what })
 }

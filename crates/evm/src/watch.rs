@@ -1,17 +1,19 @@
 //! What became of what was sent: heads, receipts, nonces, logs.
 
 mod prices;
+mod proof;
 mod receipts;
 mod token;
 
 pub use prices::{gas_price, l1_fee_per_kilobyte, suggested_tip};
-pub use receipts::{Receipt, ReceiptRead, receipts, receipts_anywhere};
-pub use token::{authorization_state, domain_separator};
+pub use proof::taken_by_others;
+pub use receipts::{Receipt, ReceiptRead, receipt_that, receipts, receipts_anywhere};
+pub use token::{authorization_state, balance_of, domain_separator, would_succeed};
 
 use crate::{
     RpcFault,
     call::pinned,
-    pool::{Reply, RpcPool},
+    pool::{Reply, RpcPool, understood},
 };
 use alloy::rpc::json_rpc::RpcRecv;
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
@@ -47,6 +49,8 @@ pub struct Log {
     pub transaction_hash: Option<B256>,
     /// Its block.
     pub block_number: Option<U64>,
+    /// Hash of that block.
+    pub block_hash: Option<B256>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,11 +74,12 @@ impl From<WireHead> for Head {
 }
 
 const GET_BLOCK: &str = "eth_getBlockByNumber";
+const GET_CHAIN_ID: &str = "eth_chainId";
 const GET_NONCE: &str = "eth_getTransactionCount";
 
 /// The node's chain id.
 pub async fn chain_id(pool: &RpcPool) -> Result<u64, RpcFault> {
-    Ok(pool.read::<U64>("eth_chainId", json!([])).await?.to())
+    Ok(pool.read::<U64>(GET_CHAIN_ID, json!([])).await?.to())
 }
 
 /// The latest block.
@@ -104,22 +109,24 @@ pub(crate) async fn head_at_endpoint(
     }
 }
 
-/// Whether these blocks are on one chain, by the word of one node: numbers, and the hashes they must have (`None`: any). The
-/// first endpoint that has a block at every number decides; while nobody has, they are not.
+/// Whether these blocks are on one chain, by the word of one node that shows that it is ours: numbers, and the hashes they must have
+/// (`None`: any). The first endpoint that has a block at every number decides; while nobody has, they are not.
 ///
 /// Numbers and hashes that different nodes gave say nothing about each other until one node has confirmed them together.
 pub async fn on_one_chain(pool: &RpcPool, blocks: &[(u64, Option<B256>)]) -> Result<bool, RpcFault> {
-    let params: Vec<Value> = blocks.iter().map(|(number, _)| json!([U64::from(*number), false])).collect();
+    let calls: Vec<_> =
+        blocks.iter().map(|(number, _)| (GET_BLOCK, json!([U64::from(*number), false]))).collect();
     let mut fault = None;
     for index in pool.that_keep_up() {
+        let heads = match pool.ask_proven(index, &calls).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                fault = Some(error);
+                continue;
+            }
+        };
         let heads: Option<Vec<WireHead>> =
-            match ask_each::<Option<WireHead>>(pool, index, GET_BLOCK, &params).await {
-                Ok(heads) => heads.into_iter().map(Option::flatten).collect(),
-                Err(error) => {
-                    fault = Some(error);
-                    continue;
-                }
-            };
+            heads.into_iter().map(|head| understood(GET_BLOCK, head).ok()).collect();
         if let Some(heads) = heads {
             let fits = |(head, (_, hash)): (&WireHead, &(u64, Option<B256>))| {
                 hash.is_none_or(|hash| hash == head.hash)
@@ -130,10 +137,31 @@ pub async fn on_one_chain(pool: &RpcPool, blocks: &[(u64, Option<B256>)]) -> Res
     fault.map_or(Ok(false), Err)
 }
 
-/// How many transactions of `address` the latest block has consumed: its next nonce.
-pub async fn mined_nonce(pool: &RpcPool, address: Address) -> Result<LaneNonce, RpcFault> {
-    let count: U64 = pool.read(GET_NONCE, json!([address, "latest"])).await?;
-    Ok(LaneNonce(count.to()))
+/// How many transactions of `address` the latest block has consumed: its next nonce. By the word of one node that has shown that
+/// it is of this chain, and that has not said less when it was asked again: to be believed without anything to compare it with.
+pub async fn proven_nonce(pool: &RpcPool, address: Address) -> Result<LaneNonce, RpcFault> {
+    let mut fault = pool.nobody(GET_NONCE);
+    for index in pool.that_keep_up() {
+        match nonce_proven_by(pool, index, address).await {
+            Ok(nonce) => return Ok(nonce),
+            Err(error) => fault = error,
+        }
+    }
+    Err(fault)
+}
+
+async fn nonce_proven_by(pool: &RpcPool, index: usize, address: Address) -> Result<LaneNonce, RpcFault> {
+    let ask = async |method, params| match pool.ask::<U64>(index, method, &params).await? {
+        Reply::Result(number) => Ok(number.to::<u64>()),
+        Reply::Error { code, .. } => Err(RpcFault::ErrorResponse { method, code }),
+    };
+    let (expected, actual) = (pool.network().chain_id(), ask(GET_CHAIN_ID, json!([])).await?);
+    if actual != expected {
+        return Err(RpcFault::WrongChain { expected, actual });
+    }
+    let first = ask(GET_NONCE, json!([address, "latest"])).await?;
+    let second = ask(GET_NONCE, json!([address, "latest"])).await?;
+    Ok(LaneNonce(first.min(second)))
 }
 
 /// The same by the word of whoever has seen most.

@@ -89,17 +89,17 @@ impl Endpoint {
         }
     }
 
-    /// Several calls at once. One that the node answers with an error is `None`.
+    /// Several calls at once; `method` stands for them all. One that the node answers with an error is `None`.
     pub(super) async fn batch<T: RpcRecv>(
         &self,
         method: &'static str,
-        params: &[Value],
+        calls: &[(&'static str, Value)],
     ) -> Result<Vec<Option<T>>, RpcFault> {
         let answers = async {
             let mut batch = BatchRequest::new(&self.client);
-            let mut waiters = Vec::with_capacity(params.len());
-            for params in params {
-                waiters.push(batch.add_call::<_, T>(method, params)?);
+            let mut waiters = Vec::with_capacity(calls.len());
+            for (method, params) in calls {
+                waiters.push(batch.add_call::<_, T>(*method, params)?);
             }
             batch.send().await?;
             let mut answers = Vec::with_capacity(waiters.len());

@@ -5,17 +5,13 @@ use super::{
     endpoint::{Clients, Endpoint},
     health::{self, Head, Health, LAG_SECONDS_MAX, Outcome},
 };
-use crate::RpcFault;
+use crate::{RpcFault, clock};
 use alloy::rpc::json_rpc::RpcRecv;
 use alloy_primitives::U64;
 use quittance_protocol::units::{Network, UnixSeconds};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
-};
-use tokio::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use url::Url;
 
 #[derive(Debug)]
@@ -26,6 +22,21 @@ pub(super) struct Endpoints {
     youngest: Mutex<Option<Head>>,
 }
 
+/// What nodes are asked.
+const METHODS: [&str; 11] = [
+    "eth_call",
+    "eth_chainId",
+    "eth_gasPrice",
+    "eth_getBalance",
+    "eth_getBlockByNumber",
+    "eth_getCode",
+    "eth_getLogs",
+    "eth_getTransactionCount",
+    "eth_getTransactionReceipt",
+    "eth_maxPriorityFeePerGas",
+    "eth_sendRawTransaction",
+];
+
 /// Who is told how a call ended: [`Health::ended`] or [`Health::look_ended`].
 type Ended = fn(&mut Health, Outcome, u32);
 
@@ -33,7 +44,27 @@ impl Endpoints {
     pub(super) fn new(network: Network, urls: &[Url]) -> reqwest::Result<Self> {
         let clients = Clients::new(urls)?;
         let list = urls.iter().map(|url| Endpoint::new(&clients, url)).collect();
-        Ok(Self { network, list, youngest: Mutex::default() })
+        let endpoints = Self { network, list, youngest: Mutex::default() };
+        endpoints.begin_metrics();
+        Ok(endpoints)
+    }
+
+    /// Every counter is there from the start, at zero.
+    fn begin_metrics(&self) {
+        for index in 0..self.len() {
+            for (method, outcome) in
+                METHODS.into_iter().flat_map(|m| ["result", "error", "fault"].map(|o| (m, o)))
+            {
+                self.requests(index, method, outcome).increment(0);
+            }
+            metrics::gauge!("quittance_rpc_endpoint_up", &self.labels(index)).set(1);
+        }
+    }
+
+    fn requests(&self, index: usize, method: &'static str, outcome: &'static str) -> metrics::Counter {
+        let [network, endpoint] = self.labels(index);
+        let told = [network, endpoint, ("method", method.to_owned()), ("outcome", outcome.to_owned())];
+        metrics::counter!("quittance_rpc_requests_total", &told)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,7 +110,7 @@ impl Endpoints {
 
     pub(super) fn saw_head(&self, index: usize, timestamp: UnixSeconds) {
         let Some(endpoint) = self.list.get(index) else { return };
-        endpoint.health().saw_head(Head::new(timestamp.0, now(), unix_now()));
+        endpoint.health().saw_head(Head::new(timestamp.0, clock::instant(), clock::unix_seconds()));
         let heads = self.heads();
         {
             let mut youngest = self.youngest();
@@ -110,16 +141,16 @@ impl Endpoints {
         reply
     }
 
-    /// Asks one endpoint several things at once.
+    /// Asks one endpoint several things at once; `method` stands for them all.
     pub(super) async fn batch<T: RpcRecv>(
         &self,
         index: usize,
         method: &'static str,
-        params: &[Value],
+        calls: &[(&'static str, Value)],
     ) -> Result<Vec<Option<T>>, RpcFault> {
         let Some(endpoint) = self.list.get(index) else { return Err(RpcFault::Transport { method }) };
         let era = endpoint.health().era();
-        let answers = endpoint.batch(method, params).await;
+        let answers = endpoint.batch(method, calls).await;
         self.note(index, method, answers.as_ref().map(|_| "result"), era, Health::ended);
         answers
     }
@@ -156,36 +187,18 @@ impl Endpoints {
             Err(RpcFault::Timeout { .. }) => Outcome::TimedOut,
             Err(_) => Outcome::Failed,
         };
-        let labels = self.labels(index);
-        let [network, endpoint] = labels.clone();
-        let told = [
-            network,
-            endpoint,
-            ("method", method.to_owned()),
-            ("outcome", answered.unwrap_or("fault").to_owned()),
-        ];
-        metrics::counter!("quittance_rpc_requests_total", &told).increment(1);
+        self.requests(index, method, answered.unwrap_or("fault")).increment(1);
         let Some(endpoint) = self.list.get(index) else { return };
         let is_up = {
             let mut health = endpoint.health();
             ended(&mut health, outcome, era);
             !health.is_resting() && !health.is_failing()
         };
-        metrics::gauge!("quittance_rpc_endpoint_up", &labels).set(u8::from(is_up));
+        metrics::gauge!("quittance_rpc_endpoint_up", &self.labels(index)).set(u8::from(is_up));
     }
 
     /// By position of the endpoint: its URL can hold a key.
     fn labels(&self, index: usize) -> [(&'static str, String); 2] {
         [("network", self.network.to_string()), ("endpoint", index.to_string())]
     }
-}
-
-#[allow(clippy::disallowed_methods)] // when a block was seen, an edge
-pub(super) fn now() -> Instant {
-    Instant::now()
-}
-
-#[allow(clippy::disallowed_methods)] // how far blocks are from our own time, an edge
-pub(super) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

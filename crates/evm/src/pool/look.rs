@@ -1,6 +1,7 @@
 //! Looks at endpoints that no request pays for.
 
-use super::endpoints::{Endpoints, now};
+use super::endpoints::Endpoints;
+use crate::clock;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -34,7 +35,7 @@ impl Looks {
             let Some(endpoint) = endpoints.get(index) else { continue };
             let wrong = !endpoints.keeps_up(index) || endpoint.health().is_failing();
             let every = if wrong { PROBE_EVERY } else { LOOK_EVERY };
-            if endpoint.health().unseen_for(every, now()) {
+            if endpoint.health().unseen_for(every, clock::instant()) {
                 self.start(endpoints, index, Duration::ZERO);
             }
         }
@@ -58,7 +59,7 @@ impl Looks {
             sleep(after).await;
             loop {
                 endpoints.look(index).await;
-                if endpoints.get(index).is_none_or(|endpoint| endpoint.health().end_look(now())) {
+                if endpoints.get(index).is_none_or(|endpoint| endpoint.health().end_look(clock::instant())) {
                     return;
                 }
                 // An endpoint that is down must not be asked as fast as it fails.
@@ -76,7 +77,7 @@ impl Looks {
                 *index != than
                     && endpoints.get(*index).is_some_and(|endpoint| {
                         let health = endpoint.health();
-                        !health.is_resting() && health.unseen_for(LOOK_EVERY, now())
+                        !health.is_resting() && health.unseen_for(LOOK_EVERY, clock::instant())
                     })
             };
             let unseen = (0..endpoints.len()).filter(unseen);

@@ -4,6 +4,7 @@
 //! redirect. Why not alloy's own transport: docs/adr/0010.
 
 use super::CALL_TIMEOUT;
+use crate::clock;
 use alloy::{
     rpc::json_rpc::{Id, RequestPacket, Response, ResponsePacket, SerializedRequest},
     transports::{TransportError, TransportErrorKind, TransportFut, TransportResult},
@@ -24,7 +25,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, sleep_until, timeout},
+    time::{sleep_until, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -158,7 +159,7 @@ async fn serve(
 ) {
     // Whether the server owes us something, and since when; else, since when nothing has happened.
     let mut owed = false;
-    let mut since = now();
+    let mut since = clock::instant();
     loop {
         let patience = if owed { CALL_TIMEOUT } else { PING_AFTER };
         tokio::select! {
@@ -169,7 +170,7 @@ async fn serve(
                 }
                 waiting.insert(call.id, call.answer);
                 if !owed {
-                    (owed, since) = (true, now());
+                    (owed, since) = (true, clock::instant());
                 }
                 if !send(&mut socket, Message::Text(call.text)).await {
                     return;
@@ -188,14 +189,14 @@ async fn serve(
                     Some(Ok(_)) => {}
                 }
                 waiting.retain(|_, answer| !answer.is_closed());
-                (owed, since) = (!waiting.is_empty(), now());
+                (owed, since) = (!waiting.is_empty(), clock::instant());
             }
             // It took calls or a ping and has said nothing since: a connection that died without a word looks like this.
             () = sleep_until(since + patience) => {
                 if owed || !send(&mut socket, Message::Ping(Default::default())).await {
                     return;
                 }
-                (owed, since) = (true, now());
+                (owed, since) = (true, clock::instant());
             }
         }
     }
@@ -204,11 +205,6 @@ async fn serve(
 /// Whether it could be sent. Nothing is read meanwhile, so it must not take for ever.
 async fn send(socket: &mut WebSocketStream<Upgraded>, message: Message) -> bool {
     matches!(timeout(CALL_TIMEOUT, socket.send(message)).await, Ok(Ok(())))
-}
-
-#[allow(clippy::disallowed_methods)] // silence on a connection, an edge
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Service<RequestPacket> for WebSocket {

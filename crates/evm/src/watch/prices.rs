@@ -42,7 +42,10 @@ fn is_unknown_method(code: i64, text: &str) -> bool {
 
 sol! {
     interface GasPriceOracle {
+        /// Since Fjord.
         function getL1FeeUpperBound(uint256 unsignedTxSize) returns (uint256);
+        /// Always.
+        function getL1Fee(bytes data) returns (uint256);
     }
 }
 
@@ -50,16 +53,29 @@ sol! {
 const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000000F");
 
 /// What 1024 bytes of a transaction cost on L1 at most, in wei: chains of the OP stack take this fee beside gas, and it is in no
-/// gas estimate. Zero on a chain without the oracle.
+/// gas estimate. Zero on a chain without the oracle. One that tells no fee takes one all the same: that is a fault.
 pub async fn l1_fee_per_kilobyte(pool: &RpcPool) -> Result<U256, RpcFault> {
-    let question = GasPriceOracle::getL1FeeUpperBoundCall { unsignedTxSize: U256::from(1024) }.abi_encode();
-    call(pool, GAS_PRICE_ORACLE, &question.into(), &json!("latest"), |answer| match answer {
-        Some(word) if word.len() == 32 => Ok(U256::from_be_slice(&word)),
-        // An oracle that does not know the question.
-        None => Ok(U256::ZERO),
+    const BYTES: usize = 1024;
+    let upper_bound = GasPriceOracle::getL1FeeUpperBoundCall { unsignedTxSize: U256::from(BYTES) };
+    if let Some(fee) = ask_oracle(pool, &upper_bound).await? {
+        return Ok(fee);
+    }
+    // None of them zero, which would be cheaper.
+    let exact = GasPriceOracle::getL1FeeCall { data: vec![0xff; BYTES].into() };
+    let unknown =
+        RpcFault::Malformed { method: "eth_call", what: "the oracle of the L1 fee does not tell it" };
+    ask_oracle(pool, &exact).await?.ok_or(unknown)
+}
+
+/// `None`: the oracle does not know the question.
+async fn ask_oracle(pool: &RpcPool, question: &impl SolCall) -> Result<Option<U256>, RpcFault> {
+    let data = question.abi_encode().into();
+    call(pool, GAS_PRICE_ORACLE, &data, &json!("latest"), |answer| match answer {
+        Some(word) if word.len() == 32 => Ok(Some(U256::from_be_slice(&word))),
         // No code there.
-        Some(nothing) if nothing.is_empty() => Ok(U256::ZERO),
+        Some(nothing) if nothing.is_empty() => Ok(Some(U256::ZERO)),
         Some(_) => Err(RpcFault::Malformed { method: "eth_call", what: "the L1 fee is not a number" }),
+        None => Ok(None),
     })
     .await
 }

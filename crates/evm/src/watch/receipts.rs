@@ -2,7 +2,7 @@
 
 use super::{Log, ask_each};
 use crate::{RpcFault, pool::RpcPool};
-use alloy_primitives::{B256, U64};
+use alloy_primitives::{Address, B256, Bloom, U64};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ const BATCH_MAX: usize = 50;
 pub struct Receipt {
     /// Of which transaction.
     pub tx_hash: B256,
+    /// Who signed it, if the node says so.
+    pub sender: Option<Address>,
     /// It did not revert.
     pub success: bool,
     /// Block it is in.
@@ -23,6 +25,8 @@ pub struct Receipt {
     pub block_hash: B256,
     /// What it emitted.
     pub logs: Vec<Log>,
+    /// The receipt's own bloom filter knows of no log that is not there. Nothing follows from a log that is missing in another.
+    pub is_whole: bool,
 }
 
 /// What was learned about a receipt.
@@ -40,10 +44,28 @@ pub enum ReceiptRead {
 #[serde(rename_all = "camelCase")]
 struct WireReceipt {
     transaction_hash: B256,
+    from: Option<Address>,
     status: U64,
     block_number: Option<U64>,
     block_hash: Option<B256>,
     logs: Vec<Log>,
+    logs_bloom: Option<Bloom>,
+}
+
+impl WireReceipt {
+    /// Every log is of this transaction in this block, as far as it says.
+    fn owns_its_logs(&self) -> bool {
+        self.logs.iter().all(|log| {
+            log.transaction_hash.is_none_or(|hash| hash == self.transaction_hash)
+                && log.block_hash.is_none_or(|hash| Some(hash) == self.block_hash)
+        })
+    }
+
+    fn has_all_its_logs(&self) -> bool {
+        let mut bloom = Bloom::ZERO;
+        self.logs.iter().for_each(|log| bloom.accrue_raw_log(log.address, &log.topics));
+        self.logs_bloom.is_none_or(|of_all| bloom.contains(&of_all))
+    }
 }
 
 /// A hash and what is known of its receipt.
@@ -125,6 +147,21 @@ pub async fn receipts_anywhere(pool: &RpcPool, hashes: &[B256]) -> Vec<ReceiptRe
     asked.into_iter().map(conclude).collect()
 }
 
+/// A receipt that will do, of the first endpoint that has one: what one of them has lost of it, another may still have.
+pub async fn receipt_that(pool: &RpcPool, hash: B256, will_do: impl Fn(&Receipt) -> bool) -> Option<Receipt> {
+    for index in pool.in_order() {
+        let mut asked = Asked::about(&[hash]);
+        let asked: Vec<&mut Asked> = asked.iter_mut().collect();
+        if let Ok(reads) = ask(pool, index, &asked).await
+            && let Some(ReceiptRead::Found(receipt)) = reads.into_iter().next()
+            && will_do(&receipt)
+        {
+            return Some(receipt);
+        }
+    }
+    None
+}
+
 /// One endpoint's answers; a fault when it gave none.
 async fn ask(pool: &RpcPool, index: usize, asked: &[&mut Asked]) -> Result<Vec<ReceiptRead>, RpcFault> {
     let params: Vec<Value> = asked.iter().map(|asked| json!([asked.hash])).collect();
@@ -134,13 +171,17 @@ async fn ask(pool: &RpcPool, index: usize, asked: &[&mut Asked]) -> Result<Vec<R
 
 fn read(answer: Option<Option<WireReceipt>>, asked: B256) -> ReceiptRead {
     match answer {
-        // An error, or the receipt of another transaction.
+        // An error, or the receipt of another transaction, or with logs of another.
         None => ReceiptRead::Unread,
-        Some(Some(receipt)) if receipt.transaction_hash != asked => ReceiptRead::Unread,
+        Some(Some(receipt)) if receipt.transaction_hash != asked || !receipt.owns_its_logs() => {
+            ReceiptRead::Unread
+        }
         Some(None) => ReceiptRead::Absent,
         Some(Some(receipt)) => match (receipt.block_number, receipt.block_hash) {
             (Some(number), Some(block_hash)) => ReceiptRead::Found(Receipt {
                 tx_hash: receipt.transaction_hash,
+                sender: receipt.from,
+                is_whole: receipt.has_all_its_logs(),
                 success: receipt.status == U64::from(1),
                 block_number: number.to(),
                 block_hash,

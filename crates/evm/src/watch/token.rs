@@ -6,7 +6,7 @@ use crate::{
     call::{call, call_pinned},
     pool::RpcPool,
 };
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde_json::json;
 
 /// `DOMAIN_SEPARATOR()` of a token; `None` when the contract does not answer with one word.
@@ -16,6 +16,22 @@ pub async fn domain_separator(pool: &RpcPool, token: Address) -> Result<Option<B
         Ok(answer.filter(|answer| answer.len() == 32).map(|word| B256::from_slice(&word)))
     };
     call(pool, token, &SELECTOR, &json!("latest"), word).await
+}
+
+/// `balanceOf(holder)` of a token at a block, in atomic units.
+pub async fn balance_of(
+    pool: &RpcPool,
+    token: Address,
+    holder: Address,
+    block: &Head,
+) -> Result<U256, RpcFault> {
+    const SELECTOR: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
+    let data: Bytes = [&SELECTOR[..], holder.into_word().as_slice()].concat().into();
+    call_pinned(pool, token, &data, block, |answer| match answer.as_deref() {
+        Some(word) if word.len() == 32 => Ok(U256::from_be_slice(word)),
+        _ => Err(RpcFault::Malformed { method: "eth_call", what: "balanceOf is not a uint256" }),
+    })
+    .await
 }
 
 /// `authorizationState(authorizer, nonce)` of a token at a block: used or canceled.
@@ -35,4 +51,9 @@ pub async fn authorization_state(
         _ => Err(RpcFault::Malformed { method: "eth_call", what: "authorizationState is not a bool" }),
     })
     .await
+}
+
+/// Whether a call would go through on the latest block.
+pub async fn would_succeed(pool: &RpcPool, to: Address, data: &Bytes) -> Result<bool, RpcFault> {
+    call(pool, to, data, &json!("latest"), |answer| Ok(answer.is_some())).await
 }
