@@ -64,7 +64,7 @@ struct Settle {
 /// Wei do not fit TOML's integers, so they are a string; the environment turns digits into a number.
 fn wei<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "must be a decimal number of wei")]
     enum Wei {
         Text(String),
         Number(u64),
@@ -85,7 +85,9 @@ pub(super) fn describe(error: &figment::Error) -> String {
             format!("unknown key {field:?}, expected one of {}", known.join(", "))
         }
         Kind::MissingField(field) => format!("missing key {field:?}"),
-        Kind::InvalidType(_, expected) => format!("must be {expected}"),
+        Kind::InvalidType(_, expected)
+        | Kind::InvalidValue(_, expected)
+        | Kind::InvalidLength(_, expected) => format!("must be {}", in_plain_words(expected)),
         Kind::Message(message) => without_source(message),
         _ => "cannot be read".to_owned(),
     };
@@ -95,9 +97,37 @@ pub(super) fn describe(error: &figment::Error) -> String {
     }
 }
 
-/// The TOML reader shows the line it stumbled over, and that line can hold a key.
+/// What the reader expects, in the words of its programming language.
+fn in_plain_words(expected: &str) -> &str {
+    match expected {
+        "usize" | "u64" => "a whole number, 0 or more, without quotes",
+        "a boolean" => "true or false, without quotes",
+        "a sequence" => "a list in brackets",
+        _ if expected.starts_with("struct ") => "a section with keys of its own",
+        _ => expected,
+    }
+}
+
+/// The TOML reader shows the line it stumbled over, and that line can hold a key. Of it, only the name of a setting is shown.
 fn without_source(message: &str) -> String {
-    message.lines().filter(|line| !line.contains(" |")).collect::<Vec<_>>().join(", ")
+    let said = message.lines().filter(|line| !line.contains(" |")).collect::<Vec<_>>().join(", ");
+    let said = said.replace("number too large to fit in target type", "the number is too large");
+    match message.lines().find_map(setting_in) {
+        Some(name) => format!("{name}: {said}"),
+        None => said,
+    }
+}
+
+/// `KEY` in `7 | KEY = …`, if there is such a setting.
+fn setting_in(line: &str) -> Option<&str> {
+    let name = line.split_once(" | ")?.1.split_once('=')?.0.trim();
+    let known = |key: &str| {
+        let keys = super::DEFAULTS.lines().filter_map(|line| line.split_once(" = "));
+        keys.map(|(before, _)| before.trim_start_matches("# ")).any(|other| other == key)
+    };
+    let key = name.rsplit('.').next()?;
+    let is_bare = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b));
+    (is_bare && known(key)).then_some(name)
 }
 
 impl File {
@@ -108,7 +138,15 @@ impl File {
 
     pub(super) fn understand(self) -> Result<Settings, ConfigError> {
         let server = self.server.understand()?;
-        let settle_wait = Duration::from_secs(positive("settle.wait_seconds", self.settle.wait_seconds)?);
+        const WAIT_SECONDS_MAX: u64 = 600;
+        let wait_seconds = positive("settle.wait_seconds", self.settle.wait_seconds)?;
+        if wait_seconds > WAIT_SECONDS_MAX {
+            return Err(ConfigError::value(
+                "settle.wait_seconds",
+                "must be at most 600 seconds: server.request_timeout_ms ends the wait at the latest",
+            ));
+        }
+        let settle_wait = Duration::from_secs(wait_seconds);
         let payee = self.payee.understand(&networks::endpoints(&self.networks)?)?;
         if payee.allow_private_hosts && !server.listen.ip().is_loopback() {
             return Err(ConfigError::value(
@@ -180,6 +218,13 @@ impl Server {
         const CONNECTIONS_MAX: usize = 1 << 20;
         if !(1..=CONNECTIONS_MAX).contains(&self.connections_max) {
             return Err(ConfigError::value("server.connections_max", "must be 1 to 1048576"));
+        }
+        const REQUEST_TIMEOUT_MS_MAX: u64 = 600_000;
+        if self.request_timeout_ms > REQUEST_TIMEOUT_MS_MAX {
+            return Err(ConfigError::value(
+                "server.request_timeout_ms",
+                "must be at most 600000 milliseconds (10 minutes): no client waits longer",
+            ));
         }
         if self.body_bytes_max < 1024 {
             return Err(ConfigError::value("server.body_bytes_max", "must be at least 1024 bytes"));

@@ -1,5 +1,6 @@
 //! Configuration: read once, refused on the first thing that makes no sense, with the key that is wrong.
 
+mod environment;
 mod file;
 mod networks;
 mod payee;
@@ -120,12 +121,14 @@ fn figment(path: Option<&Path>) -> Result<Figment, ConfigError> {
         None if Path::new(FALLBACK).exists() => Some(read(Path::new(FALLBACK))?),
         None => None,
     };
+    secret::names_in_environment().try_for_each(|name| environment::check(&name))?;
     let mut figment = Figment::from(Toml::string(DEFAULTS));
     if let Some(text) = text {
         figment = figment.merge(Toml::string(&text));
     }
     // Only names with a section are settings: QUITTANCE_CONFIG and the like are not.
-    let environment = Env::prefixed("QUITTANCE_").filter(|key| key.as_str().contains("__")).split("__");
+    let environment =
+        Env::prefixed(environment::PREFIX).filter(|key| key.as_str().contains("__")).split("__");
     Ok(figment.merge(environment))
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Payee {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a URL or a list of URLs")]
+#[serde(untagged, expecting = "must be a URL or a list of URLs")]
 enum OneOrMore {
     One(String),
     More(Vec<String>),

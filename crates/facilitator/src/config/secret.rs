@@ -56,6 +56,9 @@ pub(super) fn rpc_urls(key: &str, references: &[String]) -> Result<Vec<Url>, Con
 }
 
 fn lookup(key: &str, reference: &str) -> Result<Option<Secret>, ConfigError> {
+    if matches!(reference, "env:" | "file:") {
+        return Err(ConfigError::value(key, format!("nothing is named behind \"{reference}\"")));
+    }
     let value = if let Some(name) = reference.strip_prefix("env:") {
         environment(name).ok_or_else(|| {
             ConfigError::value(key, format!("environment variable {} is not set", shown(name)))
@@ -82,4 +85,10 @@ fn shown(reference: &str) -> &str {
 #[allow(clippy::disallowed_methods)] // the one place that reads the environment
 pub(super) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The names of everything in the environment; values are nobody's business.
+#[allow(clippy::disallowed_methods)]
+pub(super) fn names_in_environment() -> impl Iterator<Item = String> {
+    std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned())
 }

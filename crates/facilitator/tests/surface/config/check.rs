@@ -1,8 +1,17 @@
 //! `quittance check`: a table of what would keep the server from taking payments, and exit 0 or 1.
 
 use crate::support::{cli::Cli, online::Online};
-use alloy_primitives::{Address, U256};
-use quittance_testkit::{Anvil, dev_accounts::dev_key, dev_address, harness::free_port};
+use alloy_primitives::{Address, U256, address};
+use quittance_protocol::interop::InteropAddress;
+use quittance_testkit::{
+    Anvil,
+    dev_accounts::dev_key,
+    dev_address,
+    harness::{Fault, Rule, free_port, proxy::Call},
+    jsonrpc::quantity,
+};
+
+const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 
 struct Table {
     cli: Cli,
@@ -40,8 +49,24 @@ fn line<'a>(lines: &'a [String], words: &[&str]) -> &'a str {
     found
 }
 
+/// An address as a person reads it.
+fn named(address: Address) -> String {
+    let name = InteropAddress::evm(U256::from(84532), address).unwrap().to_string();
+    assert!(name.starts_with(&format!("{address}@eip155:84532#")), "{name}");
+    name
+}
+
 fn failed(lines: &[String]) -> Vec<&String> {
     lines.iter().filter(|line| line.starts_with("FAIL")).collect()
+}
+
+/// A node that gives logs of so many blocks at a time and no more.
+fn at_most(blocks: u64) -> Rule {
+    let is_more = move |call: &Call| {
+        let block = |name: &str| quantity(&call.params[0][name]).unwrap();
+        block("toBlock") - block("fromBlock") >= blocks
+    };
+    Rule::on("eth_getLogs").when(is_more).then(Fault::error(-32600, "up to a 10 block range"))
 }
 
 #[tokio::test]
@@ -53,11 +78,12 @@ async fn all_is_well() {
     assert_eq!(code, Some(0), "{lines:#?}");
     assert!(lines.iter().all(|line| line.starts_with("ok")), "{lines:#?}");
     line(&lines, &["store"]);
-    line(&lines, &["rpc_urls[0]", "84532"]);
-    line(&lines, &["factory", &bench.chain.wallet_factory.to_string()]);
-    line(&lines, &["Multicall3"]);
+    line(&lines, &["rpc_urls[0]", "84532", "logs of 2000 blocks"]);
+    // Whoever copies an address from here copies its chain, and a checksum over both.
+    line(&lines, &[&format!("factory {} ", named(bench.chain.wallet_factory))]);
+    line(&lines, &[&format!("Multicall3 {} ", named(MULTICALL3))]);
     for index in [5, 6] {
-        line(&lines, &["signer", &dev_address(index).to_string(), "10000"]);
+        line(&lines, &[&format!("signer {} ", named(dev_address(index))), "10000"]);
     }
     // Looking sends nothing.
     assert_eq!(bench.proxy.count("eth_sendRawTransaction"), 0);
@@ -78,7 +104,7 @@ async fn over_websockets() {
     let (code, lines) = table.run().await;
     assert_eq!((code, failed(&lines).len()), (Some(0), 0), "{lines:#?}");
     line(&lines, &["rpc_urls[0]", "84532"]);
-    line(&lines, &["payee registry", &bench.chain.token.to_string(), "bytes of code"]);
+    line(&lines, &[&format!("payee registry {} ", named(bench.chain.token)), "bytes of code"]);
 
     bench.proxy.down(true);
     let (code, lines) = Table::new(bench.proxy.ws_url()).run().await;
@@ -113,6 +139,21 @@ async fn each_fault_has_its_line() {
     assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
     assert!(line(&lines, &["rpc_urls[1]"]).starts_with("FAIL"));
     assert!(line(&lines, &["rpc_urls[0]"]).starts_with("ok"));
+
+    // What others settled is found in logs: in however many blocks at a time, but not without.
+    bench.anvil.mine(20).await.unwrap();
+    let mut logs = bench.proxy.add(at_most(10));
+    let (code, lines) = Table::new(bench.proxy.url()).run().await;
+    assert_eq!((code, failed(&lines).len()), (Some(0), 0), "{lines:#?}");
+    line(&lines, &["rpc_urls[0]", "84532", "logs of 10 blocks"]);
+    for fault in [Fault::error(-32601, "method not found"), Fault::HttpStatus(403)] {
+        bench.proxy.remove(logs);
+        logs = bench.proxy.add(Rule::on("eth_getLogs").then(fault));
+        let (code, lines) = Table::new(bench.proxy.url()).run().await;
+        assert_eq!((code, failed(&lines).len()), (Some(1), 1), "{lines:#?}");
+        assert!(line(&lines, &["rpc_urls[0]", "84532", "eth_getLogs"]).starts_with("FAIL"));
+    }
+    bench.proxy.remove(logs);
 
     let other = Anvil::builder().chain_id(10).spawn().await.unwrap();
     let mut table = Table::new(bench.proxy.url());

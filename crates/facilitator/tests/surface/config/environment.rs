@@ -98,6 +98,14 @@ async fn a_bad_value_in_the_environment_is_refused_like_one_in_the_file() {
         ("QUITTANCE_SERVER__LISTENN", "127.0.0.1:1", "listenn"),
         ("QUITTANCE_BOGUS__KEY", "1", "bogus"),
         ("QUITTANCE_SERVER__LISTEN__PORT", "1", "server.listen"),
+        // Names that are almost settings.
+        ("QUITTANCE_SERVER_LISTEN", "SECRETKEYMARKER", "QUITTANCE_SERVER__LISTEN"),
+        ("QUITTANCE_SERVER", "SECRETKEYMARKER", "QUITTANCE_SERVER__"),
+        ("QUITTANCE_NETWORKS", "[]", "[[networks]]"),
+        ("QUITTANCE_NETWORKS__0__CONFIRMATIONS", "2", "[[networks]]"),
+        // Larger than anything a file can say.
+        ("QUITTANCE_SERVER__BODY_BYTES_MAX", "99999999999999999999", "server.body_bytes_max"),
+        ("QUITTANCE_SETTLE__WAIT_SECONDS", "-1", "settle.wait_seconds"),
     ] {
         let cli = Cli::with_file(&toml("")).env("SIGNER", dev_key(0)).env(name, value);
         cli.run(&["serve"]).await.refused(named, &format!("{name}={value}"));
@@ -116,8 +124,9 @@ async fn other_names_in_the_environment_are_not_ours() {
         "QUITTANCE_PG_BIN",
         "QUITTANCE_GIT_COMMIT",
         "QUITTANCE_LISTEN",
-        "QUITTANCE_NETWORKS",
-        "QUITTANCE_SERVER_LISTEN",
+        "QUITTANCE_SERVERS",
+        "QUITTANCE_SERVER_PORT",
+        "QUITTANCE_SERVER_SERVICE_HOST",
         "SERVER__LISTEN",
         "LISTEN",
         "PORT",

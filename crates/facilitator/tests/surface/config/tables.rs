@@ -96,15 +96,18 @@ async fn sizes_and_times() {
         "settle.wait_seconds",
     ] {
         for value in never {
-            // What is no TOML at all has no key to name.
-            refuses(key, value, if value == never[6] { "configuration" } else { key }).await;
+            refuses(key, value, key).await;
         }
     }
+    // Below its section's name.
+    let below = "server.operator_listen = \"\"\n[policy]\ngas_per_settlement_max = 9223372036854775808\n";
+    let ended = Cli::with_file(below).env("SIGNER", dev_key(0)).run(&["serve"]).await;
+    ended.refused("gas_per_settlement_max", "below its section's name");
     each("server.connections_max", &["0", "1048577"]).await;
     each("server.body_bytes_max", &["0", "1", "1023"]).await;
-    each("server.request_timeout_ms", &["0"]).await;
+    each("server.request_timeout_ms", &["0", "600001", "9223372036854775807"]).await;
     each("policy.gas_per_settlement_max", &["0", "20999", "99999"]).await;
-    each("settle.wait_seconds", &["0"]).await;
+    each("settle.wait_seconds", &["0", "601", "9223372036854775807"]).await;
 }
 
 /// Bounds between which nothing fits.
@@ -137,6 +140,7 @@ async fn wei() {
             "1.5",
             "true",
             "[\"1\"]",
+            "9223372036854775808",
         ],
     )
     .await;
@@ -186,7 +190,9 @@ async fn the_store() {
             "\"mysql://user@host/db\"",
             "\"sqlite:///no/such/directory/quittance.db\"",
             "\"env:MISSING\"",
+            "\"env:\"",
             "\"file:/no/such/file\"",
+            "\"file:\"",
             "\"postgres://quittance:SECRETKEYMARKER@127.0.0.1:1/quittance\"",
             "\"postgres://quittance:SECRETKEYMARKER@no-such-host.invalid/quittance\"",
             "\"postgres://\"",
