@@ -16,8 +16,7 @@ use axum::{
 };
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
-use quittance_protocol::wire::Echo;
-use serde_json::Value;
+use quittance_protocol::wire::{Echo, Json};
 use std::{
     convert::Infallible,
     pin::Pin,
@@ -32,6 +31,8 @@ use tokio::{
 
 /// Longest time for a body to come. Honest bodies are a few packets.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// What is left of that when the process is to stop: a request that has not come is not in flight, and its caller can ask again.
+const STOPPING: Duration = Duration::from_secs(1);
 /// Bytes of a body that need no room: every connection may have them, and payments are smaller.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all larger bodies together, beyond the small part of each; a single body of the largest size always fits.
@@ -57,7 +58,7 @@ impl BodyRoom {
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) headers: HeaderMap,
-    pub(super) body: Value,
+    pub(super) json: Json,
     pub(super) place: Place,
     /// When its head had come.
     pub(super) started: Instant,
@@ -96,12 +97,11 @@ impl Received {
         let (bytes, room) = tokio::select! {
             read = read(body, app) => read?,
             () = sleep(BODY_TIME.min(app.request_timeout)) => return Err(TransportFault::SLOW_BODY.into()),
-            () = app.facilitator.stopping_for(guard::STOPPING) => return Err(NotReceived::Ours(Fault::Stopping)),
+            () = app.facilitator.stopping_for(STOPPING) => return Err(NotReceived::Ours(Fault::Stopping)),
         };
         let place = app.places.take().ok_or(NotReceived::Ours(Fault::Busy))?;
-        // Nesting is bounded by the JSON reader (128 levels).
-        let body = serde_json::from_slice(&bytes).map_err(|_| TransportFault::NOT_JSON)?;
-        Ok(Self { headers: parts.headers, body, place, started, _room: room })
+        let json = Json::read(&bytes).ok_or(TransportFault::NOT_JSON)?;
+        Ok(Self { headers: parts.headers, json, place, started, _room: room })
     }
 }
 
@@ -109,6 +109,12 @@ impl Received {
 fn check_head(headers: &HeaderMap, bytes_max: usize) -> Result<(), TransportFault> {
     if !is_json(headers) {
         return Err(TransportFault::WRONG_CONTENT_TYPE);
+    }
+    if !is_utf8(headers) {
+        return Err(TransportFault::WRONG_CHARSET);
+    }
+    if !is_uncompressed(headers) {
+        return Err(TransportFault::WRONG_CONTENT_ENCODING);
     }
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     match announced {
@@ -140,11 +146,36 @@ async fn read(mut body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemapho
     Ok((bytes, room))
 }
 
+fn content_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::CONTENT_TYPE)?.to_str().ok()
+}
+
 /// `application/json` or `application/*+json`, with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) else { return false };
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = content_type(headers).unwrap_or_default().split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// JSON is UTF-8, and a parameter that says so says nothing new. One that says otherwise may be right: then the text would be
+/// read as another one.
+fn is_utf8(headers: &HeaderMap) -> bool {
+    let parameters = content_type(headers).unwrap_or_default().split(';').skip(1);
+    parameters.filter_map(|parameter| parameter.split_once('=')).all(|(name, value)| {
+        let value = value.trim().trim_matches('"');
+        !name.trim().eq_ignore_ascii_case("charset")
+            || value.eq_ignore_ascii_case("utf-8")
+            || value.eq_ignore_ascii_case("utf8")
+    })
+}
+
+/// Nothing is unpacked: a payment is small, and what it unpacks to need not be.
+fn is_uncompressed(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).all(|coding| {
+        let coding = coding.trim_ascii();
+        coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 /// One chunk, and the delivery that begins when the connection takes it.

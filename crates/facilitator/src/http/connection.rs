@@ -15,6 +15,7 @@ use tokio::{
     net::TcpStream,
     time::{Sleep, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Longest time for a request's head, from the connection's beginning or the head's first byte to its last one. Honest heads
 /// are one packet; this is for what a lost packet costs, some times over.
@@ -23,6 +24,8 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long, and for how many bytes, a caller may go on sending what it was told is not wanted.
 const LINGER_TIME: Duration = Duration::from_secs(5);
+/// The same when the process is to stop, which does not wait for those who do not stop sending.
+const STOPPING_LINGER_TIME: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A stream with its outbox.
@@ -35,6 +38,7 @@ pub(crate) struct Connection {
     head: Deadline,
     answer: Deadline,
     lingering: Option<Lingering>,
+    stopping: CancellationToken,
 }
 
 /// A wait that has an end once it has begun.
@@ -74,10 +78,15 @@ struct Lingering {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, outbox: Outbox, seat: Arc<Seat>) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        outbox: Outbox,
+        seat: Arc<Seat>,
+        stopping: CancellationToken,
+    ) -> Self {
         let (mut head, answer) = (Deadline::of(HEAD_TIME), Deadline::of(ANSWER_TIME));
         head.begin();
-        Self { stream, outbox, seat, heads_seen: 0, head, answer, lingering: None }
+        Self { stream, outbox, seat, heads_seen: 0, head, answer, lingering: None, stopping }
     }
 
     /// Whatever was waited for is over when the head it was waited for has come.
@@ -101,10 +110,10 @@ impl Connection {
     /// Takes in and forgets what still comes, until the caller ends too. Closing a socket with unread bytes resets it,
     /// and a caller that is still sending would lose the answer that says why.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let lingering = self.lingering.get_or_insert_with(|| Lingering {
-            bytes_left: LINGER_BYTES_MAX,
-            until: Box::pin(sleep(LINGER_TIME)),
-        });
+        let time = if self.stopping.is_cancelled() { STOPPING_LINGER_TIME } else { LINGER_TIME };
+        let lingering = self
+            .lingering
+            .get_or_insert_with(|| Lingering { bytes_left: LINGER_BYTES_MAX, until: Box::pin(sleep(time)) });
         let mut scratch = [0; 8192];
         while lingering.until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::new(&mut scratch);

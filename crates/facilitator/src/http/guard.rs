@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
 /// How long a process that is to stop goes on with a request; connections are cut some seconds later.
-pub(super) const STOPPING: Duration = Duration::from_secs(6);
+const STOPPING: Duration = Duration::from_secs(6);
 
 /// A fault of the request itself.
 pub(super) fn transport_fault(fault: TransportFault, path: &str) -> Response<Body> {

@@ -21,8 +21,9 @@ use tower::ServiceExt;
 const KEPT_TIME: Duration = Duration::from_secs(75);
 /// Largest request header, all fields together.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// Longest time for connections to end once the process is to stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time for connections to end once the process is to stop: what is answered last still has a moment to be read, and
+/// the end comes before the ten seconds after which containers are killed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Serves until `stopping`, then lets what is in flight finish.
 pub(crate) async fn serve(
@@ -52,7 +53,10 @@ pub(crate) async fn serve(
             .timer(TokioTimer::new())
             .header_read_timeout(KEPT_TIME)
             .max_buf_size(HEADER_BYTES_MAX)
-            .serve_connection(TokioIo::new(Connection::new(stream, outbox, seat.clone())), service);
+            .serve_connection(
+                TokioIo::new(Connection::new(stream, outbox, seat.clone(), stopping.clone())),
+                service,
+            );
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A broken connection is the caller's affair; what it asked for goes on.

@@ -21,7 +21,13 @@ use quittance_protocol::{
 use serde_json::{Value, json};
 
 pub(super) async fn payee(State(app): State<App>, request: Received) -> Response<Body> {
-    guard::in_time(&app, request.started, payee_within(&app, &request.body))
+    let answer = async {
+        match request.json.whole() {
+            Ok(body) => payee_within(&app, body).await,
+            Err(refusal) => refused(refusal),
+        }
+    };
+    guard::in_time(&app, request.started, answer)
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Other, &Echo::default()))
 }
@@ -33,19 +39,22 @@ async fn payee_within(app: &App, body: &Value) -> Response<Body> {
         Some(Value::String(url)) => Some(url.as_str()),
         Some(_) => return bad("resource must be the URL that the payer asked for"),
     };
-    let Some(requirements) = part("paymentRequirements") else {
-        return bad("paymentRequirements must be an object");
-    };
+    let payload = part("paymentPayload");
+    // A payment that is passed over would read as one that was compared.
+    if payload.is_some_and(|payload| !payload.is_object()) {
+        return bad("paymentPayload must be the payment that the payer signed");
+    }
     let known = Named::read(part("registry"), part("agentId"));
     let checker = &app.facilitator.payee;
-    match checker.claim(requirements, part("paymentPayload"), resource, known) {
+    let requirements = part("paymentRequirements").unwrap_or(&Value::Null);
+    match checker.claim(requirements, payload, resource, known) {
         Ok(claim) => Json(checker.check(&claim).await).into_response(),
-        Err(Refusal { code, message }) => shape::answer(
-            StatusCode::BAD_REQUEST,
-            Some(code),
-            json!({ "error": code.as_str(), "message": message }),
-        ),
+        Err(refusal) => refused(refusal),
     }
+}
+
+fn refused(Refusal { code, message }: Refusal) -> Response<Body> {
+    shape::answer(StatusCode::BAD_REQUEST, Some(code), json!({ "error": code.as_str(), "message": message }))
 }
 
 fn bad(message: &str) -> Response<Body> {

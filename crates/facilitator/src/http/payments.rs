@@ -36,14 +36,18 @@ pub(super) async fn verify(
     Extension(outbox): Extension<Outbox>,
     request: Received,
 ) -> Response<Body> {
-    let echo = Echo::of(&request.body);
+    let echo = request.json.echo();
     guard::in_time(&app, request.started, verify_within(&app, outbox, request, &echo))
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Verify, &echo))
 }
 
 async fn verify_within(app: &App, outbox: Outbox, received: Received, echo: &Echo) -> Response<Body> {
-    let Received { headers, body, place, .. } = &received;
+    let Received { headers, json: sent, place, .. } = &received;
+    let body = match sent.whole() {
+        Ok(body) => body,
+        Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
+    };
     let request = match wire::parse(body, &app.facilitator.served) {
         Ok(request) => request,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
@@ -52,11 +56,11 @@ async fn verify_within(app: &App, outbox: Outbox, received: Received, echo: &Ech
         Ok(payee) => payee,
         Err(refusal) => return refused(Endpoint::Verify, &refusal, echo),
     };
-    let Some(_place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
+    let Some(place) = app.places.take_for(request.payment.authorization.from, place.clone()) else {
         return guard::fault(&Fault::Busy, Endpoint::Verify, echo);
     };
     let identifier = idempotency::identifier(headers, &request);
-    match verify::verify(&app.facilitator, &request, payee.as_ref(), identifier).await {
+    match verify::verify(&app.facilitator, &request, payee.as_ref(), identifier, place).await {
         Ok(Verdict::Promised(promise)) => {
             let text = shape::valid(echo, Some(promise.payment()), None).to_string();
             json(Body::new(DeliveredBody::new(text.into(), promise, outbox)))
@@ -76,17 +80,21 @@ pub(super) async fn settle(
     Extension(outbox): Extension<Outbox>,
     request: Received,
 ) -> Response<Body> {
-    let echo = Echo::of(&request.body);
+    let echo = request.json.echo();
     guard::in_time(&app, request.started, settle_within(&app, outbox, request, &echo))
         .await
         .unwrap_or_else(|fault| guard::fault(&fault, Endpoint::Settle, &echo))
 }
 
 async fn settle_within(app: &App, outbox: Outbox, received: Received, echo: &Echo) -> Response<Body> {
-    let Received { headers, body, place, started, .. } = &received;
+    let Received { headers, json: sent, place, started, .. } = &received;
     let header_key = match idempotency::header_key(headers) {
         Ok(key) => key,
         Err(fault) => return guard::transport_fault_with(fault, Endpoint::Settle, echo),
+    };
+    let body = match sent.whole() {
+        Ok(body) => body,
+        Err(refusal) => return refused(Endpoint::Settle, &refusal, echo),
     };
     let request = match wire::parse(body, &app.facilitator.served) {
         Ok(request) => request,

@@ -286,12 +286,22 @@ impl TransportFault {
     pub(crate) const KEY_OF_ANOTHER_PAYMENT: Self = Self {
         status: StatusCode::CONFLICT,
         error: "conflict",
-        message: "this idempotency key or payment identifier belongs to another payment",
+        message: "this idempotency key or payment identifier belongs to another payment, resource or signature",
     };
     pub(crate) const WRONG_CONTENT_TYPE: Self = Self {
         status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
         error: "unsupported_media_type",
         message: "Content-Type must be application/json",
+    };
+    pub(crate) const WRONG_CHARSET: Self = Self {
+        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        error: "unsupported_media_type",
+        message: "the charset of a JSON body is UTF-8",
+    };
+    pub(crate) const WRONG_CONTENT_ENCODING: Self = Self {
+        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        error: "unsupported_media_type",
+        message: "Content-Encoding must be identity: compressed bodies are not read",
     };
     pub(crate) const TOO_LARGE: Self = Self {
         status: StatusCode::PAYLOAD_TOO_LARGE,

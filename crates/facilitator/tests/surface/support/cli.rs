@@ -88,6 +88,11 @@ impl Ended {
         assert_eq!(self.stdout, "", "{case}");
         // A sentence, not a dump.
         assert!(self.stderr.len() < 1000 && !self.stderr.contains("panicked"), "{case}");
+        for word in ["usize", "u64", "struct ", "enum ", "variant", "sequence", "cannot be read"] {
+            assert!(!self.stderr.contains(word), "{word:?} says nothing to an operator. {case}");
+        }
+        let said = self.stderr.matches("store.url").count() + self.stderr.matches("unavailable").count();
+        assert!(said <= 2, "the same again and again. {case}");
     }
 }
 

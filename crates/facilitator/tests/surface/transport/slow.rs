@@ -84,6 +84,47 @@ async fn gives_up_on_bodies(bench: &Offline, from: Duration, to: Duration) {
     bench.nothing_reserved().await;
 }
 
+/// Containers are killed ten seconds after they were asked to stop: a body that is still coming must not take them.
+#[tokio::test]
+async fn a_body_that_is_still_coming_does_not_hold_up_the_end() {
+    let mut bench = Offline::start().await;
+    let body = payment(X402Version::V2).body().to_string().into_bytes();
+    let mut calls = Vec::new();
+    for endpoint in Endpoint::BOTH {
+        for of_unknown_length in [false, true] {
+            let mut raw = Raw::connect(bench.client.base()).await;
+            let whole = post(endpoint.path(), &body);
+            let half = whole[..whole.len() - 5].to_vec();
+            let text = String::from_utf8(half).unwrap();
+            let text = match of_unknown_length {
+                false => text,
+                true => {
+                    let (head, sent) = text.split_once("\r\n\r\n").unwrap();
+                    let (head, _) = head.rsplit_once("\r\n").unwrap();
+                    format!("{head}\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{sent}\r\n", sent.len())
+                }
+            };
+            raw.send(text).await.unwrap();
+            calls.push((endpoint, raw));
+        }
+    }
+    // They have come as far as they will.
+    assert_eq!(bench.client.get("/healthz").await.unwrap().status, 200);
+    let started = Instant::now();
+    bench.server.terminate().unwrap();
+    for (endpoint, raw) in &mut calls {
+        let answer = raw.answer().await.unwrap();
+        let code = endpoint.unexpected();
+        No { status: 503, code, network: "unknown:unknown", payer: None }.check(*endpoint, &answer, "late");
+        assert_eq!(answer.header("connection"), Some("close"));
+    }
+    // Nobody closes its side.
+    let stopped = bench.server.exit(Duration::from_secs(6)).await.expect("a prompt end");
+    assert_eq!(stopped.code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
+    drop(calls);
+}
+
 /// A caller who does not read its answers holds nobody up, and has to go.
 #[tokio::test]
 async fn a_caller_who_does_not_read_holds_nobody_up() {
