@@ -9,7 +9,7 @@ use quittance_protocol::{
     interop::InteropAddress,
     payee::{
         Carried, Delegation, Fact, Identity, Message, Named, Origin, RegistryId, Subject,
-        VALIDITY_SECONDS_MAX, Verdict, WalletCode, recover,
+        VALIDITY_SECONDS_MAX, Verdict, recover,
     },
     units::parse_decimal_u256,
     wire::parse_address,
@@ -22,6 +22,8 @@ const DAY_SECONDS: u64 = 86_400;
 const CLOCK_SECONDS: u64 = 60;
 /// Nothing but a new agent wallet takes a delegation back before its end.
 const DAYS_WITHOUT_WARNING: u64 = 90;
+/// Exit code of a check that came to no verdict.
+const NO_VERDICT: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DelegationCommand {
@@ -34,7 +36,7 @@ enum Action {
     /// Sign one with the agent wallet's key. Prints what goes into extra.erc8004, and the entry for `payees` in the
     /// registration file.
     Sign(Box<Sign>),
-    /// Judge one without a chain: everything but what the registry says.
+    /// Judge one without a chain: everything but what the registry says. Exit 0 valid, 1 not, 2 if it cannot be told.
     Check {
         /// A payment requirement with extra.erc8004.delegation, what `sign` printed, or the delegation alone; - is
         /// standard input.
@@ -79,7 +81,11 @@ struct Sign {
 pub(super) fn run(arguments: DelegationCommand) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Sign(arguments) => sign(&arguments),
-        Action::Check { file } => check(&file),
+        // A file that cannot be read says nothing about a delegation.
+        Action::Check { file } => Ok(check(&file).unwrap_or_else(|error| {
+            eprintln!("quittance: {error:#}");
+            ExitCode::from(NO_VERDICT)
+        })),
     }
 }
 
@@ -184,7 +190,7 @@ fn warn(arguments: &Sign, registry: &RegistryId, signer: Address, agent_wallet: 
     }
 }
 
-/// Exit 0 valid, 1 not, as far as it can be told here.
+/// Exit 0 valid, 1 not, 2 if it cannot be told here.
 fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
     let input = read_json(file)?;
     let (erc8004, requirement) = match (input.pointer("/extra/erc8004"), input.get("erc8004")) {
@@ -194,7 +200,7 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
     };
     let carried = erc8004.map_or(Some(&input), |erc8004| erc8004.get("delegation"));
     let Carried::Delegation(delegation) = Carried::read(carried) else {
-        return shown(json!({ "valid": false, "rule": "malformed" }), false);
+        return shown(json!({ "valid": false, "rule": "malformed", "failedRead": null }), Some(false));
     };
     let message = &delegation.message;
     let named = erc8004.map(|erc8004| Named::read(erc8004.get("registry"), erc8004.get("agentId")));
@@ -223,23 +229,20 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
         asset: &asset,
         origin: origin.as_ref(),
     };
-    let verdict = delegation.check(
-        &subject,
-        message.agent_wallet,
-        &Fact::Read(WalletCode::Empty),
-        &Fact::NotAsked,
-        clock::now(),
-    );
-    let (valid, rule) = match verdict {
-        Verdict::Valid => (true, None),
-        Verdict::Invalid(rule) => (false, Some(rule)),
-        Verdict::Unread(..) => (false, None),
+    // Without a chain nobody knows whether the wallet is a contract, and what it would say to a signature that is not its key's.
+    let verdict =
+        delegation.check(&subject, message.agent_wallet, &Fact::NotAsked, &Fact::NotAsked, clock::now());
+    let (valid, rule, failed_read) = match verdict {
+        Verdict::Valid => (Some(true), None, None),
+        Verdict::Invalid(rule) => (Some(false), Some(rule), None),
+        Verdict::Unread(read, _) => (None, None, Some(read)),
     };
     let signer = recover(&delegation.signature, message.digest(&identity));
     shown(
         json!({
             "valid": valid,
             "rule": rule,
+            "failedRead": failed_read,
             "identity": { "registry": identity.registry.to_string(), "agentId": identity.agent_id.to_string() },
             "agentWallet": message.agent_wallet.to_checksum(None),
             "signer": signer.map(|signer| signer.to_checksum(None)),
@@ -254,7 +257,11 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
     )
 }
 
-fn shown(verdict: Value, valid: bool) -> anyhow::Result<ExitCode> {
+fn shown(verdict: Value, valid: Option<bool>) -> anyhow::Result<ExitCode> {
     println!("{}", serde_json::to_string_pretty(&verdict)?);
-    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match valid {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => ExitCode::from(NO_VERDICT),
+    })
 }

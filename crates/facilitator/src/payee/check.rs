@@ -6,6 +6,7 @@ use super::{
     origins::Origins,
     places::ByName,
     registry::Registry,
+    time::in_time,
 };
 use crate::{clock, config::PayeeSettings, metrics, names::log_unjudged};
 use alloy_primitives::{B256, keccak256};
@@ -20,12 +21,13 @@ use quittance_protocol::{
 };
 use quittance_store::Store;
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
 use url::Url;
 
 /// Longest time one check may take, all in all.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
+const LATE: &str = "the registry's chain was not read in time";
 /// How long a file that could not be had is not asked for again.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 /// Room for what was read, and for files.
@@ -66,7 +68,7 @@ impl Checker {
             .map(|registry| Ok((registry.id, Registry::new(registry)?)))
             .collect::<Result<_, reqwest::Error>>()?;
         Ok(Self {
-            policy: Policy { registries: registries.keys().copied().collect(), ..Policy::default() },
+            policy: Policy { registries: registries.keys().copied().collect() },
             registries,
             v1_networks: settings.v1_networks.clone(),
             private_hosts: settings.allow_private_hosts,
@@ -94,8 +96,7 @@ impl Checker {
 
     /// The outcome. Never an error: what cannot be read is an outcome as well.
     pub(crate) async fn check(&self, claim: &Claim) -> Answer {
-        #[allow(clippy::disallowed_methods)] // the edge where a check's time begins
-        let deadline = Instant::now() + CHECK_TIMEOUT;
+        let deadline = clock::instant() + CHECK_TIMEOUT;
         let read = async {
             match plan(claim, &self.policy) {
                 Plan::Nothing => Facts::none(),
@@ -128,7 +129,7 @@ impl Checker {
 
     async fn read(&self, questions: &Questions, deadline: Instant) -> Facts {
         let Some(registry) = self.registries.get(&questions.identity.registry) else { return Facts::none() };
-        let block = match in_time(deadline, registry.block()).await {
+        let block = match in_time(deadline, LATE, registry.block()).await {
             Fact::Read(block) => block,
             unread => return Facts { block: unread, ..Facts::none() },
         };
@@ -166,15 +167,15 @@ impl Checker {
             .as_ref()
             .map(|q| keccak256([q.wallet.as_slice(), q.digest.as_slice(), q.signature.as_ref()].concat()));
         let key = ReadingKey { block: block.hash, identity: questions.identity, question };
-        if let Some(reading) = self.readings.get(&key, now()) {
+        if let Some(reading) = self.readings.get(&key, clock::instant()) {
             return Fact::Read(reading);
         }
-        let reading = in_time(deadline, registry.read(block, questions)).await;
+        let reading = in_time(deadline, LATE, registry.read(block, questions)).await;
         if let Fact::Read(reading) = &reading
             && is_complete(reading)
         {
             let bytes = reading.token_uri.value().map_or(0, |uri| uri.len());
-            self.readings.put(key, reading.clone(), bytes, None, now());
+            self.readings.put(key, reading.clone(), bytes, None, clock::instant());
         }
         reading
     }
@@ -187,14 +188,14 @@ impl Checker {
             Err(reason) => return Fact::Unread(reason),
         };
         let key = keccak256(uri);
-        if let Some(file) = self.files.get(&key, now()) {
+        if let Some(file) = self.files.get(&key, clock::instant()) {
             return file;
         }
         let one = self.fetching.get(&key.to_string(), Mutex::default);
         let Ok(_turn) = tokio::time::timeout_at(deadline, one.lock()).await else {
             return unread(FetchError::Busy);
         };
-        if let Some(file) = self.files.get(&key, now()) {
+        if let Some(file) = self.files.get(&key, clock::instant()) {
             return file;
         }
         let fetched = match &place {
@@ -209,7 +210,7 @@ impl Checker {
             Err(error) => (unread(error), 0, Some(FAILURE_KEPT)),
         };
         if keep != Some(Duration::ZERO) {
-            self.files.put(key, file.clone(), bytes, keep, now());
+            self.files.put(key, file.clone(), bytes, keep, clock::instant());
         }
         file
     }
@@ -270,16 +271,4 @@ fn understand(fetched: &Fetched) -> (Fact<RegistrationFile>, usize, Option<Durat
 
 fn unread<T>(reason: impl fmt::Display) -> Fact<T> {
     Fact::Unread(UnreadReason::new(reason))
-}
-
-async fn in_time<T, E: fmt::Display>(deadline: Instant, read: impl Future<Output = Result<T, E>>) -> Fact<T> {
-    match tokio::time::timeout_at(deadline, read).await {
-        Ok(result) => Fact::from_result(result),
-        Err(_) => unread("the registry's chain was not read in time"),
-    }
-}
-
-#[allow(clippy::disallowed_methods)] // ages of cache entries, an edge
-fn now() -> Instant {
-    Instant::now()
 }

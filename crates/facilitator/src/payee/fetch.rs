@@ -7,6 +7,7 @@ use super::{
     public::is_public,
     resolve::{Lookup, NotPublic, System, Vetted},
 };
+use crate::clock;
 use flate2::read::MultiGzDecoder;
 use quittance_protocol::payee::{FILE_BYTES_MAX, FileSource, IpfsError};
 use reqwest::{
@@ -15,7 +16,7 @@ use reqwest::{
     redirect::Policy,
 };
 use std::{
-    io::Read,
+    io::{self, Read},
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
     time::Duration,
@@ -64,6 +65,8 @@ pub(super) enum FetchError {
     NotPublic,
     #[error("no connection to the host could be made")]
     Connect,
+    #[error("the host's certificate is not trusted")]
+    Untrusted,
     #[error("the host did not answer in time")]
     Timeout,
     #[error("too many files are being fetched from this host or in all")]
@@ -203,9 +206,7 @@ fn client() -> reqwest::ClientBuilder {
 
 /// When a fetch that begins now has to be over.
 pub(super) fn within(deadline: Instant) -> Instant {
-    #[allow(clippy::disallowed_methods)] // the edge where a fetch's time begins
-    let now = Instant::now();
-    deadline.min(now + FETCH_TIMEOUT)
+    deadline.min(clock::instant() + FETCH_TIMEOUT)
 }
 
 /// What is asked for.
@@ -253,6 +254,9 @@ fn classify(error: &reqwest::Error) -> FetchError {
         if cause.is::<NotPublic>() {
             return FetchError::NotPublic;
         }
+        if error.is_connect() && cause.downcast_ref::<io::Error>().is_some_and(is_handshake) {
+            return FetchError::Untrusted;
+        }
         source = cause.source();
     }
     match error {
@@ -260,6 +264,12 @@ fn classify(error: &reqwest::Error) -> FetchError {
         error if error.is_connect() => FetchError::Connect,
         _ => FetchError::Broken,
     }
+}
+
+/// How a failed handshake is told, within the error of the connection or as it.
+fn is_handshake(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
+    error.kind() == io::ErrorKind::InvalidData || inner.is_some_and(is_handshake)
 }
 
 /// At most so many bytes, on the wire and out of their compression.

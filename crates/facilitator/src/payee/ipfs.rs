@@ -3,6 +3,7 @@
 //! so.
 
 use super::fetch::{Answer, FetchError, Fetched, Fetcher, JSON, Wanted, keep, within};
+use crate::clock;
 use quittance_protocol::payee::{BLOCK_BYTES_MAX, Cid, FileSource, IpfsError, IpfsFile};
 use reqwest::{Client, header::CONTENT_TYPE};
 use tokio::time::Instant;
@@ -121,8 +122,7 @@ fn is_block(answer: &Answer) -> bool {
 
 /// An equal share of the time for each gateway that is left, so that a silent one does not use up the others'.
 fn share(deadline: Instant, left: usize) -> Instant {
-    #[allow(clippy::disallowed_methods)] // time left, an edge
-    let now = Instant::now();
+    let now = clock::instant();
     let left = u32::try_from(left).unwrap_or(u32::MAX).max(1);
     now + deadline.saturating_duration_since(now) / left
 }

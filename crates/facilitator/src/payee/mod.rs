@@ -13,6 +13,7 @@ mod places;
 mod public;
 mod registry;
 mod resolve;
+mod time;
 
 pub(crate) use check::Checker;
 pub(crate) use gate::PaymentCheck;

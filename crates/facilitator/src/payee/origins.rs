@@ -4,8 +4,9 @@
 //! Remembered in the store, by all replicas together. What was read there is believed for a minute, so that a check that
 //! has everything else at hand asks the store nothing.
 
-use super::cache::Cache;
-use quittance_protocol::payee::{Answer, Identity, Origin};
+use super::{cache::Cache, time::in_time};
+use crate::clock;
+use quittance_protocol::payee::{Answer, Fact, Identity, Origin};
 use quittance_store::{Store, StoreError};
 use std::{
     future::Future,
@@ -58,11 +59,11 @@ impl Origins {
 
     /// The identity an origin was first verified under. A store that fails costs a note and no check.
     pub(super) async fn first_identity(&self, origin: &Origin, deadline: Instant) -> Option<Identity> {
-        match (self.known.get(origin, now()), &self.store) {
+        match (self.known.get(origin, clock::instant()), &self.store) {
             (Some(known), _) => known.first(),
             (None, None) => None,
             (None, Some(store)) => {
-                let first = in_time(deadline, store.first_identity(origin)).await?;
+                let first = told(deadline, store.first_identity(origin)).await?;
                 self.note(origin, first.map_or(Known::Nothing, Known::First));
                 first
             }
@@ -76,11 +77,11 @@ impl Origins {
         if !answer.outcome.is_verified() {
             return None;
         }
-        let known = match (self.known.get(origin, now()), &self.store) {
+        let known = match (self.known.get(origin, clock::instant()), &self.store) {
             (Some(known @ (Known::First(_) | Known::NoRoom)), _) => known,
             (Some(Known::Nothing) | None, Some(store)) => {
                 let remembered = store.remember_identity(origin, &identity, Self::ORIGINS_MAX);
-                let known = in_time(deadline, remembered).await?.map_or(Known::NoRoom, Known::First);
+                let known = told(deadline, remembered).await?.map_or(Known::NoRoom, Known::First);
                 self.note(origin, known);
                 known
             }
@@ -107,20 +108,15 @@ impl Origins {
 
     fn note(&self, origin: &Origin, known: Known) {
         let believed = self.store.as_ref().map(|_| Self::BELIEVED);
-        self.known.put(origin.clone(), known, origin.host().len(), believed, now());
+        self.known.put(origin.clone(), known, origin.host().len(), believed, clock::instant());
     }
 }
 
-async fn in_time<T>(deadline: Instant, read: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
-    match tokio::time::timeout_at(deadline, read).await {
-        Ok(Ok(value)) => return Some(value),
-        Ok(Err(fault)) => tracing::warn!(%fault, "the first identities of origins are not known"),
-        Err(_) => tracing::warn!("the first identities of origins were not read in time"),
+async fn told<T>(deadline: Instant, read: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    match in_time(deadline, "the store did not answer in time", read).await {
+        Fact::Read(value) => return Some(value),
+        Fact::Unread(reason) => tracing::warn!(%reason, "the first identities of origins are not known"),
+        Fact::NotAsked => {}
     }
     None
-}
-
-#[allow(clippy::disallowed_methods)] // ages of cache entries, an edge
-fn now() -> Instant {
-    Instant::now()
 }

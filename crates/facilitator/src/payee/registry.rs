@@ -1,6 +1,6 @@
 //! A trusted registry: its node, and the block it is read at.
 
-use crate::config::RegistrySettings;
+use crate::{clock, config::RegistrySettings};
 use quittance_evm::{
     RpcFault,
     pool::RpcPool,
@@ -56,22 +56,17 @@ impl Registry {
             return Ok(block);
         }
         let block = registry::block(&self.pool, at).await?;
-        *known = Some((block, now()));
+        *known = Some((block, clock::instant()));
         Ok(block)
     }
 
     /// What the registry says at a block.
     pub(super) async fn read(&self, block: &Block, questions: &Questions) -> Result<Reading, RpcFault> {
-        registry::read(&self.pool, &self.ways, block, questions, now()).await
+        registry::read(&self.pool, &self.ways, block, questions, clock::instant()).await
     }
 
     /// Asked once. A node that does not say is none.
     async fn is_dev_node(&self) -> bool {
         self.is_dev_node.get_or_try_init(|| registry::is_dev_node(&self.pool)).await.is_ok_and(|is| *is)
     }
-}
-
-#[allow(clippy::disallowed_methods)] // ages of what is kept, an edge
-fn now() -> Instant {
-    Instant::now()
 }

@@ -42,41 +42,57 @@ pub(crate) fn file_of(endpoints: &[&str]) -> Value {
 }
 
 pub(crate) async fn register(chain: &DevChain, uri: &str) -> U256 {
+    register_at(chain, REGISTRY, uri).await
+}
+
+/// In a registry at another address.
+pub(crate) async fn register_at(chain: &DevChain, registry: Address, uri: &str) -> U256 {
     let next = chain
         .client()
         .call(
             "eth_getStorageAt",
-            json!([REGISTRY, "0xa040f782729de4970518741823ec1276cbcd41a0c7493f62d173341566a04e00", "latest"]),
+            json!([registry, "0xa040f782729de4970518741823ec1276cbcd41a0c7493f62d173341566a04e00", "latest"]),
         )
         .await
         .unwrap();
     let call = IRegistry::registerCall { agentURI: uri.to_owned() };
-    send(chain, call.abi_encode()).await;
+    send(chain, registry, call.abi_encode()).await;
     next.as_str().unwrap().parse().unwrap()
 }
 
 pub(crate) async fn set_uri(chain: &DevChain, agent_id: U256, uri: &str) {
     let call = IRegistry::setAgentURICall { agentId: agent_id, newURI: uri.to_owned() };
-    send(chain, call.abi_encode()).await;
+    send(chain, REGISTRY, call.abi_encode()).await;
 }
 
 pub(crate) async fn unset_wallet(chain: &DevChain, agent_id: U256) {
-    send(chain, IRegistry::unsetAgentWalletCall { agentId: agent_id }.abi_encode()).await;
+    send(chain, REGISTRY, IRegistry::unsetAgentWalletCall { agentId: agent_id }.abi_encode()).await;
 }
 
 /// With the consent of dev account `key`: the new wallet's key, or the owner of the contract that is to be the wallet.
 pub(crate) async fn set_wallet(chain: &DevChain, agent_id: U256, wallet: Address, key: usize) {
+    set_wallet_at(chain, REGISTRY, agent_id, wallet, key).await;
+}
+
+/// In a registry at another address.
+pub(crate) async fn set_wallet_at(
+    chain: &DevChain,
+    registry: Address,
+    agent_id: U256,
+    wallet: Address,
+    key: usize,
+) {
     let deadline = U256::from(chain.client().block_timestamp().await.unwrap() + 200);
-    let domain = domain("ERC8004IdentityRegistry", chain.chain_id());
+    let domain = domain("ERC8004IdentityRegistry", chain.chain_id(), registry);
     let consent =
         AgentWalletSet { agentId: agent_id, newWallet: wallet, owner: dev_address(SELLER), deadline };
     let signature = sign(key, consent.eip712_signing_hash(&domain));
     let call = IRegistry::setAgentWalletCall { agentId: agent_id, newWallet: wallet, deadline, signature };
-    send(chain, call.abi_encode()).await;
+    send(chain, registry, call.abi_encode()).await;
 }
 
-async fn send(chain: &DevChain, data: Vec<u8>) {
-    assert!(chain.send(dev_address(SELLER), Some(REGISTRY), data.into()).await.unwrap().success);
+async fn send(chain: &DevChain, registry: Address, data: Vec<u8>) {
+    assert!(chain.send(dev_address(SELLER), Some(registry), data.into()).await.unwrap().success);
 }
 
 /// A delegation by dev account `key` in the name of `wallet`, for a day.
@@ -107,7 +123,7 @@ impl Delegated<'_> {
             validUntil: now + 86_400,
             nonce: B256::repeat_byte(7),
         };
-        let digest = message.eip712_signing_hash(&domain("x402 Payee Delegation", self.chain_id));
+        let digest = message.eip712_signing_hash(&domain("x402 Payee Delegation", self.chain_id, REGISTRY));
         json!({
             "message": {
                 "chainId": message.chainId.to_string(),
@@ -127,12 +143,12 @@ impl Delegated<'_> {
     }
 }
 
-fn domain(name: &str, chain_id: u64) -> Eip712Domain {
+fn domain(name: &str, chain_id: u64, contract: Address) -> Eip712Domain {
     Eip712Domain::new(
         Some(name.to_owned().into()),
         Some("1".into()),
         Some(U256::from(chain_id)),
-        Some(REGISTRY),
+        Some(contract),
         None,
     )
 }

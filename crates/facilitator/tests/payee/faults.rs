@@ -4,6 +4,7 @@ use crate::stage::{Stage, THIEF, said};
 use quittance_testkit::harness::{Fault, Rule};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_node_reads_as_not_read() {
@@ -41,8 +42,13 @@ async fn a_silent_node_costs_eight_seconds_and_no_verdict() {
     let agent = stage.agent().await;
     stage.registry.add(Rule::any().then(Fault::Hang));
     let payment = stage.payment(agent.named(Value::Null), THIEF).await;
+    let started = Instant::now();
     let verified = tokio::time::timeout(Duration::from_secs(20), stage.verify(&payment)).await.unwrap();
+    // Two calls would have taken ten.
+    assert!(started.elapsed() >= Duration::from_secs(8));
     assert_eq!(verified["isValid"], true, "{verified}");
-    assert_eq!(said(&verified["extra"]["payee"]), ("not-read", "registry"));
+    let payee = &verified["extra"]["payee"];
+    assert_eq!(said(payee), ("not-read", "registry"), "{verified}");
+    assert_eq!(payee["reason"], "the registry's chain was not read in time", "{verified}");
     stage.registry.release();
 }

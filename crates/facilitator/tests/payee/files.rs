@@ -4,14 +4,16 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::State,
-    http::{Response, Uri, header},
+    http::{HeaderMap, Response, Uri, header},
 };
 use serde_json::Value;
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// What stands under a path.
 #[derive(Clone, Debug)]
@@ -28,29 +30,41 @@ pub(crate) enum Page {
     Endless,
     /// Not to be kept.
     NoStore(Value),
+    /// Nothing until [`Files::release`].
+    Held(Value),
 }
+
+/// How long a test waits for a request.
+const WAIT_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 struct Shelf {
     pages: HashMap<String, Page>,
     hits: HashMap<String, usize>,
+    hosts: Vec<String>,
+    /// Tells waiters that something was asked for.
+    asked: watch::Sender<()>,
+    /// Lets answers go that are held.
+    released: watch::Sender<()>,
 }
 
 /// The server; ends with the test's runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub(crate) url: String,
+    pub(crate) address: SocketAddr,
     shelf: Arc<Mutex<Shelf>>,
 }
 
 impl Files {
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap();
+        let url = format!("http://{address}");
         let shelf = Arc::<Mutex<Shelf>>::default();
         let router = Router::new().fallback(give).with_state(shelf.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, shelf }
+        Self { url, address, shelf }
     }
 
     /// Puts a page there and says where.
@@ -63,21 +77,47 @@ impl Files {
         self.shelf.lock().unwrap().hits.get(path).copied().unwrap_or_default()
     }
 
+    /// Waits until a page has been asked for so often.
+    pub(crate) async fn wait_for(&self, path: &str, hits: usize) {
+        let mut asked = self.shelf.lock().unwrap().asked.subscribe();
+        let reached = asked.wait_for(|()| self.hits(path) >= hits);
+        tokio::time::timeout(WAIT_DEADLINE, reached).await.expect("nobody asked for the page").unwrap();
+    }
+
+    /// Gives the answers that are held now.
+    pub(crate) fn release(&self) {
+        self.shelf.lock().unwrap().released.send_replace(());
+    }
+
+    /// The hosts that requests named, in order.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.shelf.lock().unwrap().hosts.clone()
+    }
+
     pub(crate) fn all_hits(&self) -> usize {
         self.shelf.lock().unwrap().hits.values().sum()
     }
 }
 
-async fn give(State(shelf): State<Arc<Mutex<Shelf>>>, uri: Uri) -> Response<Body> {
+async fn give(State(shelf): State<Arc<Mutex<Shelf>>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let path = uri.path_and_query().unwrap().as_str().to_owned();
-    let page = {
+    let (page, mut released) = {
         let mut shelf = shelf.lock().unwrap();
+        shelf.hosts.extend(headers.get(header::HOST).map(|host| host.to_str().unwrap().to_owned()));
         *shelf.hits.entry(path.clone()).or_default() += 1;
-        shelf.pages.get(&path).cloned()
+        let page = shelf.pages.get(&path).cloned();
+        let (asked, released) = (shelf.asked.clone(), shelf.released.subscribe());
+        drop(shelf);
+        asked.send_replace(());
+        (page, released)
     };
     let answer = Response::builder();
     match page {
         Some(Page::Json(file)) => answer.body(Body::from(file.to_string())),
+        Some(Page::Held(file)) => {
+            released.changed().await.unwrap();
+            answer.body(Body::from(file.to_string()))
+        }
         Some(Page::NoStore(file)) => {
             answer.header(header::CACHE_CONTROL, "private, no-store").body(Body::from(file.to_string()))
         }

@@ -79,12 +79,52 @@ async fn every_outcome() {
     let answer = stage.payee(&signed).await;
     assert_eq!((said(&answer).0, &answer["notes"]), ("verified-wallet", &json!(["payment-differs"])));
 
+    what_is_no_question_has_no_outcome(&stage, &signed).await;
+
     unset_wallet(&stage.chain, agent.id).await;
     for (pay_to, expected) in [(dev_address(SELLER), "owner-only"), (TREASURY, "no-agent-wallet")] {
         let answer = stage.check(agent.requirement(pay_to, to(pay_to))).await;
         assert_eq!(said(&answer), (expected, ""), "{answer}");
     }
     assert!(!stage.server.log_text().contains("MARKER"), "a stranger's text is in the log");
+}
+
+/// What cannot be compared is not passed over: an answer would read as if it had been.
+async fn what_is_no_question_has_no_outcome(stage: &Stage, question: &Value) {
+    let requirements = "invalid_payment_requirements";
+    for (pointer, value, code) in [
+        ("", json!([]), requirements),
+        ("/paymentRequirements", Value::Null, requirements),
+        ("/paymentRequirements", json!([question["paymentRequirements"]]), requirements),
+        ("/paymentRequirements/amount", json!(10_000), requirements),
+        ("/paymentRequirements/amount", Value::Null, requirements),
+        ("/paymentRequirements/payTo", json!(""), requirements),
+        ("/paymentRequirements/asset", Value::Null, requirements),
+        ("/paymentRequirements/extra", json!([]), requirements),
+        ("/paymentRequirements/network", json!("nowhere"), "invalid_network"),
+        ("/paymentPayload", json!("signed"), "bad_request"),
+        ("/paymentPayload", json!([]), "bad_request"),
+        ("/resource", json!({ "url": RESOURCE }), "bad_request"),
+    ] {
+        let mut body = question.clone();
+        *body.pointer_mut(pointer).unwrap() = value;
+        let answer = stage.client.post("/payee", &body, &[]).await.unwrap();
+        assert_eq!((answer.status, &answer.json["error"]), (400, &json!(code)), "{pointer}: {}", answer.text);
+        let (named, message) =
+            (pointer.rsplit('/').next().unwrap(), answer.json["message"].as_str().unwrap());
+        assert!(
+            message.contains(named) && answer.json.get("outcome").is_none(),
+            "{pointer}: {}",
+            answer.text
+        );
+    }
+    // Nothing of what a payer may leave out is missed if it is null.
+    let mut body = question.clone();
+    for name in ["paymentPayload", "registry", "agentId"] {
+        body[name] = Value::Null;
+    }
+    let answer = stage.payee(&body).await;
+    assert_eq!((said(&answer).0, &answer["notes"]), ("verified-wallet", &json!([])));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use crate::{
     stage::{Stage, THIEF, TREASURY, said},
 };
 use alloy_primitives::U256;
-use quittance_testkit::{X402Version, dev_address};
+use quittance_testkit::{Facilitator, X402Version, dev_address};
 use serde_json::{Value, json};
 
 const CODE: &str = "erc8004_payee_mismatch";
@@ -66,6 +66,16 @@ async fn a_hijacked_payee_is_refused_and_the_delegated_treasury_passes() {
         let rows = stage.rows(&honest).await;
         assert_eq!(rows[0]["payee"], settled["extra"]["payee"]);
     }
+    let operator = Facilitator::new(stage.server.operator_url()).unwrap();
+    let metrics = operator.get("/metrics").await.unwrap().text;
+    let counted = |outcome: &str| {
+        let series = format!(r#"quittance_payee_checks_total{{outcome="{outcome}"}} "#);
+        metrics.lines().find_map(|line| line.strip_prefix(&series)).unwrap().to_owned()
+    };
+    assert_eq!(
+        ["mismatch", "invalid-delegation", "verified-delegation", "not-read"].map(counted),
+        ["2", "4", "2", "0"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,7 @@ use quittance_testkit::{
     harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, RpcProxy, process::Wait},
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_quittance");
 pub(crate) const CHAIN_ID: u64 = 84532;
@@ -24,6 +25,9 @@ pub(crate) const TREASURY: Address = Address::repeat_byte(0x77);
 pub(crate) const THIEF: Address = Address::repeat_byte(0x66);
 /// Who pays.
 pub(crate) const PAYER: usize = 2;
+
+/// How long a test waits for what has to happen at once.
+const NUDGED_DEADLINE: Duration = Duration::from_secs(15);
 
 pub(crate) struct Stage {
     pub(crate) server: QuittanceProcess,
@@ -88,6 +92,27 @@ impl Stage {
         let answer = self.client.post("/payee", body, &[]).await.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.json
+    }
+
+    /// Waits for something with a server whose time is stopped, and asks it for something else meanwhile: it looks at the
+    /// time when it is woken.
+    pub(crate) async fn nudged<T>(&self, until: impl Future<Output = T>) -> T {
+        let nudging = async {
+            loop {
+                self.nudge().await;
+            }
+        };
+        tokio::time::timeout(NUDGED_DEADLINE, async {
+            tokio::select! { done = until => done, never = nudging => never }
+        })
+        .await
+        .expect("the time has come, and nothing happens")
+    }
+
+    /// One request, over a connection of its own.
+    pub(crate) async fn nudge(&self) {
+        let answer = self.server.client().unwrap().get("/healthz").await.unwrap();
+        assert_eq!(answer.status, 200);
     }
 
     /// The answer for one requirement of the usual resource.
