@@ -3,12 +3,14 @@
 //! Recovery after a crash is the same pass as any other: rows in, actions out. While nothing is open it asks the chain
 //! nothing, apart from a few looks at what was closed lately.
 
+mod act;
 mod closed;
+mod hole;
 
 use super::{
-    FILLER_GAS, Lane, balances, choose, fees_of,
-    outcome::{self, Consumed, Verdict},
-    plan::{Action, AttemptView, ChainView, REBROADCAST_AFTER, plan},
+    Lane,
+    outcome::Consumed,
+    plan::{Action, AttemptView, ChainView, plan},
     receipts::{self, Receipts},
 };
 use crate::{
@@ -22,20 +24,14 @@ use crate::{
 use alloy_primitives::{Address, B256};
 use closed::ClosedSlots;
 use quittance_evm::{
-    send::{SendOutcome, send, send_again},
-    sign::call_of,
-    watch::{self, Head, Receipt},
+    send::SendOutcome,
+    watch::{self, Head},
 };
-use quittance_protocol::{
-    settlement::{Event, Evidence, Status},
-    units::LaneNonce,
-};
-use quittance_store::model::{
-    Attempt, AttemptKind, OpenSlot, OpenWork, Payment, SettlementId, SlotId, SlotOutcome,
-};
+use quittance_protocol::{settlement::Status, units::LaneNonce};
+use quittance_store::model::{Attempt, OpenSlot, OpenWork, SlotId};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -49,99 +45,12 @@ const PAUSE_IDLE: Duration = Duration::from_secs(3);
 /// Keeper lease, and when it is renewed.
 const LEASE: Duration = Duration::from_secs(6);
 const LEASE_RENEW: Duration = Duration::from_secs(2);
+/// Without the lease, this long after the newest attempt of a slot was signed, its signer's owner looks after it too.
+const OWNERS_PATIENCE: Duration = Duration::from_secs(10);
 /// An attempt of another process is left to it for this long.
-const OTHERS_SEND_SECONDS: i64 = 2;
+const OTHERS_SEND: Duration = Duration::from_secs(2);
 /// Without a receipt for this long, the head and the lane's transaction count are read too.
 const DOUBT_AFTER: Duration = Duration::from_secs(2);
-
-/// What this process knows about sent attempts. Only memory: losing it means sending the same bytes once more.
-#[derive(Debug, Default)]
-pub(crate) struct Sent(Mutex<HashMap<B256, SentMark>>);
-
-#[derive(Clone, Copy, Debug)]
-struct SentMark {
-    at: Instant,
-    underpriced: bool,
-    /// See [`AttemptView::unheard`].
-    unheard: bool,
-    /// See [`AttemptView::absent_from`].
-    absent_from: Option<u64>,
-}
-
-impl Sent {
-    /// To be called before the bytes go out.
-    pub(crate) fn mark(&self, hash: B256) {
-        let mark = SentMark { at: now(), underpriced: false, unheard: false, absent_from: None };
-        self.lock().insert(hash, mark);
-    }
-
-    fn mark_unheard(&self, hash: B256) {
-        self.lock().entry(hash).and_modify(|mark| mark.unheard = true);
-    }
-
-    fn mark_underpriced(&self, hash: B256) {
-        self.lock().entry(hash).and_modify(|mark| mark.underpriced = true);
-    }
-
-    /// Not mined up to this block. The first that is known stays until the bytes are sent again.
-    fn mark_absent(&self, hash: B256, block: u64) {
-        self.lock().entry(hash).and_modify(|mark| mark.absent_from = mark.absent_from.or(Some(block)));
-    }
-
-    fn get(&self, hash: &B256) -> Option<SentMark> {
-        self.lock().get(hash).copied()
-    }
-
-    fn keep_only(&self, open: &HashSet<B256>) {
-        self.lock().retain(|hash, mark| open.contains(hash) || mark.at.elapsed() < LEASE);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<B256, SentMark>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[allow(clippy::disallowed_methods)] // ages of what this process did, an edge
-fn now() -> Instant {
-    Instant::now()
-}
-
-/// The first send of an attempt.
-pub(crate) async fn send_attempt(service: &NetworkService, attempt: &Attempt) -> SendOutcome {
-    service.sent.mark(attempt.signed.hash);
-    note_sent(service, attempt, send(&service.pool, &attempt.signed.raw).await)
-}
-
-/// The same bytes once more, to every endpoint.
-pub(crate) async fn send_attempt_again(service: &NetworkService, attempt: &Attempt) -> SendOutcome {
-    service.sent.mark(attempt.signed.hash);
-    note_sent(service, attempt, send_again(&service.pool, &attempt.signed.raw).await)
-}
-
-/// Notes what the nodes think. Whatever they think, the bytes may be in the world.
-fn note_sent(service: &NetworkService, attempt: &Attempt, outcome: SendOutcome) -> SendOutcome {
-    let hash = attempt.signed.hash;
-    reached(Point::Sent);
-    tracing::debug!(%hash, nonce = attempt.lane_nonce.0, ?outcome, "sent");
-    match outcome {
-        SendOutcome::Underpriced => service.sent.mark_underpriced(hash),
-        SendOutcome::InsufficientFunds => {
-            tracing::warn!(network = %service.network(), "a signer cannot pay for gas; its transactions wait for funds");
-        }
-        SendOutcome::FeeAboveCap => {
-            tracing::warn!(network = %service.network(), "no node takes fees this high; raise the cap of one (geth: --rpc.txfeecap)");
-        }
-        SendOutcome::GasLimit => {
-            tracing::warn!(network = %service.network(), "no node takes a transaction of this gas limit");
-        }
-        SendOutcome::NonceConsumed | SendOutcome::NonceTooHigh => {
-            service.doubt.store(true, std::sync::atomic::Ordering::Release);
-        }
-        SendOutcome::Unknown => service.sent.mark_unheard(hash),
-        SendOutcome::Accepted | SendOutcome::AlreadyKnown | SendOutcome::PoolFull => {}
-    }
-    outcome
-}
 
 /// Keeps one network until the process stops.
 pub(crate) async fn run(facilitator: Arc<Facilitator>, service: Arc<NetworkService>) {
@@ -184,6 +93,8 @@ pub(crate) struct Keeper<'a> {
     service: &'a NetworkService,
     lease_taken: Option<Instant>,
     suspected_foreign: HashMap<SlotId, Instant>,
+    /// The newest hole of each lane.
+    holes: HashMap<Address, u64>,
     closed: ClosedSlots,
 }
 
@@ -194,6 +105,7 @@ impl<'a> Keeper<'a> {
             service,
             lease_taken: None,
             suspected_foreign: HashMap::new(),
+            holes: HashMap::new(),
             closed: ClosedSlots::default(),
         }
     }
@@ -202,11 +114,13 @@ impl<'a> Keeper<'a> {
     pub(crate) async fn pass(&mut self) -> Result<Activity, Fault> {
         self.service.open_by_payer.asking();
         self.service.open_by_lane.asking();
-        let work = self.facilitator.store.open_work(self.service.network()).await?;
+        self.service.traces.begin_pass();
+        let mut work = self.facilitator.store.open_work(self.service.network()).await?;
         self.count_open(&work);
         if self.watch_closed(&work).await? {
             return Ok(Activity::Moved);
         }
+        work.slots.retain(|slot| !self.is_left_behind(slot));
         if work.slots.is_empty() && work.orphans.is_empty() {
             return Ok(Activity::Idle);
         }
@@ -243,12 +157,17 @@ impl<'a> Keeper<'a> {
                     .get(&slot.id)
                     .is_some_and(|seen| seen.elapsed() >= PAUSE_MAX),
             };
+            let acting = acting || self.is_left_to_owner(slot);
             if lowest && acting {
                 moved |= one_by_one(self.fill_hole(slot, &chain).await, &mut failed)?;
             }
             if !receipts.are_complete(slot) {
                 // Then a count that has gone on does not say whose transaction did it.
                 chain.mined_nonce = None;
+            }
+            if !is_mined && one_by_one(self.end_without_signer(slot, &chain).await, &mut failed)? {
+                moved = true;
+                continue;
             }
             for action in plan(slot, &views, &chain, lowest) {
                 let action = closed::instead_of(slot, action);
@@ -282,21 +201,21 @@ impl<'a> Keeper<'a> {
         Ok(if moved { Activity::Moved } else { Activity::Waiting })
     }
 
-    /// Replaces a payment's newest attempt by one that only consumes the nonce. Whichever is mined decides.
-    pub(crate) async fn cancel(&self, id: SettlementId) -> Result<Option<B256>, Fault> {
-        let work = self.facilitator.store.open_work(self.service.network()).await?;
-        let is_its_slot = |slot: &&OpenSlot| slot.payment.as_ref().is_some_and(|payment| payment.id == id);
-        let Some(slot) = work.slots.iter().find(is_its_slot) else { return Ok(None) };
-        let chain = ChainView {
-            head: Some(watch::head(&self.service.pool).await?),
-            tip: self.service.prices().await?.tip,
-            ..ChainView::default()
-        };
-        if !self.replace(slot, &chain, AttemptKind::Filler).await? {
-            return Ok(None);
-        }
-        let attempts = self.facilitator.store.attempts(id).await?;
-        Ok(attempts.last().map(|attempt| attempt.signed.hash))
+    /// Of a signer that is ours, and untended for so long that whoever has the lease may have other signers. If it has them too, both
+    /// do the same for a while, which does no harm (docs/adr/0006).
+    fn is_left_to_owner(&self, slot: &OpenSlot) -> bool {
+        let newest = slot.attempts.last();
+        self.lane(slot.lane.address).is_some()
+            && newest.is_some_and(|attempt| signed_ago(attempt) >= OWNERS_PATIENCE)
+    }
+
+    /// Its payment has ended, and nobody here can fill its nonce: that waits until the signer is configured again.
+    fn is_left_behind(&self, slot: &OpenSlot) -> bool {
+        let ended = slot.payment.as_ref().is_some_and(|payment| {
+            // What settled may have to be sent again.
+            payment.status.is_terminal() && payment.status != Status::Settled
+        });
+        ended && self.lane(slot.lane.address).is_none()
     }
 
     fn count_open(&mut self, work: &OpenWork) {
@@ -311,13 +230,12 @@ impl<'a> Keeper<'a> {
         self.service.open_by_lane.answered(by_lane);
         let payments = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
         let mut by_payer: HashMap<Address, usize> = HashMap::new();
-        let mut oldest = unix_now();
+        let mut oldest = Duration::ZERO;
         for payment in payments.filter(|payment| !payment.status.is_terminal()) {
             *by_payer.entry(payment.terms.key.authorizer).or_default() += 1;
-            oldest = oldest.min(payment.created_at);
+            oldest = oldest.max(clock::since(payment.created_at));
         }
         self.service.open_by_payer.answered(by_payer);
-        let oldest = Duration::from_secs(u64::try_from(unix_now() - oldest).unwrap_or_default());
         metrics::keeper_passed(self.service, clock::now().0, oldest);
         let open: HashSet<B256> = work
             .slots
@@ -328,22 +246,20 @@ impl<'a> Keeper<'a> {
         self.suspected_foreign.retain(|id, _| work.slots.iter().any(|slot| slot.id == *id));
     }
 
-    /// Every process watches; only the one with the lease sends again, replaces and fills.
+    /// Every process watches; only the one with the lease sends again, replaces and fills. One that believes it has it and has
+    /// not is harmless (docs/adr/0006).
     async fn hold_lease(&mut self) -> Result<bool, Fault> {
         if self.lease_taken.is_some_and(|taken| taken.elapsed() < LEASE_RENEW) {
             return Ok(true);
         }
-        let asked = now();
-        let epoch = self
-            .facilitator
-            .store
-            .take_keeper(self.service.network(), self.facilitator.holder, LEASE)
-            .await?;
-        self.lease_taken = epoch.map(|_| asked);
-        if epoch.is_some() {
+        let asked = clock::instant();
+        let holder = self.facilitator.holder;
+        let taken = self.facilitator.store.take_keeper(self.service.network(), holder, LEASE).await?;
+        self.lease_taken = taken.then_some(asked);
+        if taken {
             reached(Point::KeeperLeased);
         }
-        Ok(epoch.is_some())
+        Ok(taken)
     }
 
     /// Head and transaction counts, only when a receipt alone would not do. Read before the receipts: a transaction
@@ -386,7 +302,7 @@ impl<'a> Keeper<'a> {
             .map(|attempt| {
                 let hash = attempt.signed.hash;
                 let mark = self.service.sent.get(&hash);
-                let left_to_others = attempt.created_at + OTHERS_SEND_SECONDS > unix_now();
+                let left_to_others = signed_ago(attempt) < OTHERS_SEND;
                 Some(AttemptView {
                     receipt: receipts.of(&hash)?.clone(),
                     sent_ago: match mark {
@@ -401,240 +317,6 @@ impl<'a> Keeper<'a> {
                 })
             })
             .collect()
-    }
-
-    async fn execute(
-        &mut self,
-        slot: &OpenSlot,
-        action: Action,
-        chain: &ChainView,
-        acting: bool,
-    ) -> Result<bool, Fault> {
-        match action {
-            Action::Mined(receipt) => self.event(slot, Event::Mined, seen_in(&receipt)).await,
-            Action::Reorged => {
-                tracing::warn!(network = %self.service.network(), "a block with one of our transactions was reorganised away");
-                metrics::happened(self.service, Happened::Reorg);
-                self.event(slot, Event::Reorged, Evidence::default()).await
-            }
-            Action::Conclude(index, receipt) => self.conclude(slot, index, &receipt).await,
-            Action::Close(outcome) => self.close(slot, outcome).await,
-            Action::SuspectForeign => {
-                self.suspected_foreign.entry(slot.id).or_insert_with(now);
-                Ok(false)
-            }
-            _ if !acting => Ok(false),
-            Action::Send(index) => {
-                self.send(slot, index).await;
-                Ok(false)
-            }
-            Action::Foreign => self.foreign(slot, chain).await,
-            Action::Replace => self.replace(slot, chain, AttemptKind::Payment).await,
-            Action::Cancel => self.replace(slot, chain, AttemptKind::Filler).await,
-        }
-    }
-
-    async fn send(&self, slot: &OpenSlot, index: usize) -> Option<SendOutcome> {
-        metrics::happened(self.service, Happened::Rebroadcast);
-        // Where older bytes are sent in place of the newest, it is as if the newest had been.
-        self.service.sent.mark(slot.attempts.last()?.signed.hash);
-        Some(send_attempt_again(self.service, slot.attempts.get(index)?).await)
-    }
-
-    async fn event(&self, slot: &OpenSlot, event: Event, evidence: Evidence) -> Result<bool, Fault> {
-        let Some(payment) = &slot.payment else { return Ok(false) };
-        self.transition(payment, event, &evidence).await
-    }
-
-    async fn transition(&self, payment: &Payment, event: Event, evidence: &Evidence) -> Result<bool, Fault> {
-        reached(Point::TransitionDue);
-        let moved = self.facilitator.store.transition(payment.id, payment.version, event, evidence).await?;
-        reached(Point::TransitionStored);
-        Ok(self.moved(moved.as_ref()))
-    }
-
-    /// At once, not at the end of the pass: the first of many must not wait for the last.
-    fn moved(&self, payment: Option<&Payment>) -> bool {
-        if let Some(payment) = payment {
-            metrics::ended(self.service, payment.status);
-            self.service.waiting.announce(payment.id);
-        }
-        payment.is_some()
-    }
-
-    async fn close(&self, slot: &OpenSlot, outcome: SlotOutcome) -> Result<bool, Fault> {
-        reached(Point::SlotCloseDue);
-        self.facilitator.store.close_slot(slot.id, outcome).await?;
-        reached(Point::SlotClosed);
-        Ok(true)
-    }
-
-    async fn conclude(&self, slot: &OpenSlot, index: usize, receipt: &Receipt) -> Result<bool, Fault> {
-        let is_payment =
-            slot.attempts.get(index).is_some_and(|attempt| attempt.signed.kind == AttemptKind::Payment);
-        let Some(payment) = &slot.payment else { return self.close(slot, SlotOutcome::Ours).await };
-        if is_payment && receipt.success {
-            let (event, evidence) = outcome::of_success(&payment.terms, receipt);
-            let store = &self.facilitator.store;
-            reached(Point::ConcludeDue);
-            let concluded = store.conclude(slot.id, payment.id, payment.version, event, &evidence).await?;
-            reached(Point::Concluded);
-            return Ok(self.moved(concluded.as_ref()));
-        }
-        // The outcome first, then the slot: a crash in between finds the slot open and looks again.
-        let consumed = if is_payment { Consumed::Reverted(receipt) } else { Consumed::Canceled(receipt) };
-        if self.resolve(payment, consumed).await? {
-            return self.close(slot, SlotOutcome::Ours).await;
-        }
-        Ok(false)
-    }
-
-    async fn foreign(&self, slot: &OpenSlot, chain: &ChainView) -> Result<bool, Fault> {
-        tracing::warn!(
-            network = %self.service.network(), signer = %slot.lane.address, nonce = slot.lane_nonce.0,
-            "a transaction from outside took a nonce of this signer; give the signer to this facilitator alone",
-        );
-        metrics::happened(self.service, Happened::ForeignNonce);
-        reached(Point::ForeignSeen);
-        if let Some(count) = chain.mined_nonce {
-            self.facilitator.store.raise_lane_floor(&slot.lane, LaneNonce(count)).await?;
-        }
-        reached(Point::LaneFloorRaised);
-        self.facilitator.store.close_slot(slot.id, SlotOutcome::Foreign).await?;
-        reached(Point::ForeignSlotClosed);
-        if let Some(payment) = &slot.payment {
-            self.resolve(payment, Consumed::Foreign).await?;
-        }
-        Ok(true)
-    }
-
-    /// None of our attempts in a consumed slot moved the money: find out what did, or sign again.
-    async fn resolve(&self, payment: &Payment, consumed: Consumed<'_>) -> Result<bool, Fault> {
-        if payment.status.is_terminal() {
-            return Ok(true);
-        }
-        let attempts = self.facilitator.store.attempts(payment.id).await?;
-        match outcome::of_consumed_slot(self.service, &payment.terms, consumed, &attempts).await? {
-            Verdict::Final(event, evidence) => self.transition(payment, event, &evidence).await,
-            Verdict::Unknown => Ok(false),
-            Verdict::StillAlive => self.sign_again(payment, &attempts).await,
-        }
-    }
-
-    /// The same call in a new slot, of any lane that can pay for it. Only reached when every earlier slot is consumed, so at
-    /// most one of them can execute.
-    async fn sign_again(&self, payment: &Payment, attempts: &[Attempt]) -> Result<bool, Fault> {
-        let last = attempts.iter().rev().find(|attempt| attempt.signed.kind == AttemptKind::Payment);
-        let Some(call) = last.and_then(|attempt| call_of(&attempt.signed.raw)) else { return Ok(false) };
-        let (store, service) = (&self.facilitator.store, self.service);
-        if payment.status == Status::Mined {
-            let reorged =
-                store.transition(payment.id, payment.version, Event::Reorged, &Evidence::default()).await?;
-            return Ok(reorged.is_some());
-        }
-        let base_fee = watch::head(&service.pool).await?.base_fee.unwrap_or_default();
-        let (fees, cost_max) = service.prices().await?.first_offer(base_fee, call.gas_limit, call.data.len());
-        let balances = balances(&service.pool, &service.lanes).await?;
-        let chosen = self
-            .facilitator
-            .check_fee_cap(cost_max)
-            .and_then(|()| choose(&service.lanes, &service.open_by_lane, &balances, cost_max));
-        let (lane, slot) = match chosen {
-            Ok(chosen) => chosen,
-            // Until there is money, room, or a lower price: the payer's authorization is still good.
-            Err(fault) => {
-                tracing::debug!(network = %service.network(), %fault, "a payment waits to be signed again");
-                return Ok(false);
-            }
-        };
-        lane.introduce(&service.pool, store.as_ref()).await?;
-        let sign = |nonce| {
-            let attempt = lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?;
-            reached(Point::SigningAgain);
-            Ok(attempt)
-        };
-        let signed = store.sign_slot(payment.id, payment.version, &lane.id(), &sign).await?;
-        if let Some(signed) = &signed {
-            slot.stored();
-            reached(Point::SignedAgain);
-            send_attempt(service, &signed.attempt).await;
-        }
-        Ok(signed.is_some())
-    }
-
-    /// Adds an attempt with higher fees, or one that only consumes the nonce. The operator's cap holds for it as for the
-    /// first one; when it leaves no room, what was offered stays offered.
-    async fn replace(&self, slot: &OpenSlot, chain: &ChainView, kind: AttemptKind) -> Result<bool, Fault> {
-        let (Some(newest), Some(lane)) = (slot.attempts.last(), self.lane(slot.lane.address)) else {
-            return Ok(false);
-        };
-        let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
-        let call = if is_filler { None } else { Some(call_of(&newest.signed.raw).ok_or(Fault::Internal)?) };
-        let (gas_limit, calldata_bytes) =
-            call.as_ref().map_or((FILLER_GAS, 0), |call| (call.gas_limit, call.data.len()));
-        let ceiling = match self.facilitator.fee_per_settlement_wei_max {
-            Some(cap) => self.service.prices().await?.fee_ceiling(cap, gas_limit, calldata_bytes),
-            None => u128::MAX,
-        };
-        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
-        let offer = fees_of(&newest.signed)
-            .replacement(base_fee, chain.tip, ceiling)
-            .filter(|fees| !fees.is_beyond_reason(base_fee, chain.tip));
-        let Some(fees) = offer else {
-            // Also to a node that has forgotten it.
-            let sent = self.service.sent.get(&newest.signed.hash);
-            if sent.is_none_or(|mark| mark.at.elapsed() >= REBROADCAST_AFTER) {
-                self.send(slot, slot.attempts.len() - 1).await;
-            }
-            return Ok(false);
-        };
-        let sign = |nonce| {
-            let attempt = match &call {
-                Some(call) => lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?,
-                None => lane.sign_filler(nonce, fees)?,
-            };
-            reached(Point::Replacing);
-            Ok(attempt)
-        };
-        let seen = u32::try_from(slot.attempts.len()).unwrap_or(u32::MAX);
-        let attempt = self.facilitator.store.add_attempt(slot.id, seen, &sign).await?;
-        if let Some(attempt) = &attempt {
-            tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
-            metrics::happened(self.service, Happened::Replacement);
-            reached(Point::Replaced);
-            send_attempt(self.service, attempt).await;
-        }
-        Ok(attempt.is_some())
-    }
-
-    /// The chain waits for a nonce below our lowest open one, and no slot of ours holds it.
-    async fn fill_hole(&self, lowest: &OpenSlot, chain: &ChainView) -> Result<bool, Fault> {
-        let (Some(next), Some(lane)) = (chain.mined_nonce, self.lane(lowest.lane.address)) else {
-            return Ok(false);
-        };
-        let hole = next < lowest.lane_nonce.0;
-        let patience = lowest.attempts.first().is_some_and(|attempt| signed_ago(attempt) >= DOUBT_AFTER);
-        if !hole || !patience {
-            return Ok(false);
-        }
-        if self.reopen(&lane.id(), LaneNonce(next)).await? {
-            return Ok(true);
-        }
-        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
-        let fees = quittance_evm::fees::Fees::first(base_fee, chain.tip);
-        let sign = |nonce| {
-            let attempt = lane.sign_filler(nonce, fees)?;
-            reached(Point::HoleFilling);
-            Ok(attempt)
-        };
-        let filler = self.facilitator.store.sign_filler(&lane.id(), LaneNonce(next), &sign).await?;
-        if let Some(attempt) = &filler {
-            tracing::warn!(network = %self.service.network(), nonce = next, "filled a hole in a lane");
-            metrics::happened(self.service, Happened::GapFilled);
-            reached(Point::HoleFilled);
-            send_attempt(self.service, attempt).await;
-        }
-        Ok(filler.is_some())
     }
 
     fn lane(&self, address: Address) -> Option<&'a Lane> {
@@ -659,18 +341,6 @@ fn lowest_slots(work: &OpenWork) -> impl Iterator<Item = &OpenSlot> {
     work.slots.iter().filter(move |slot| seen.insert(slot.lane.address))
 }
 
-fn seen_in(receipt: &Receipt) -> Evidence {
-    Evidence {
-        tx_hash: Some(receipt.tx_hash),
-        block_number: Some(receipt.block_number),
-        ..Evidence::default()
-    }
-}
-
-fn unix_now() -> i64 {
-    i64::try_from(clock::now().0).unwrap_or(i64::MAX)
-}
-
 fn signed_ago(attempt: &Attempt) -> Duration {
-    Duration::from_secs(u64::try_from(unix_now() - attempt.created_at).unwrap_or(0))
+    clock::since(attempt.created_at)
 }

@@ -1,11 +1,14 @@
 //! Lanes: one signer on one network, and the work of seeing its transactions through.
 
+pub(crate) mod again;
 pub(crate) mod keeper;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 mod receipts;
 pub(crate) mod room;
+pub(crate) mod sent;
 pub(crate) mod tally;
+pub(crate) mod trace;
 
 use alloy_primitives::{Address, Bytes, U256};
 use futures::future::try_join_all;
@@ -43,7 +46,7 @@ pub(crate) struct Lane {
 
 /// How long a lane's gas money lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Funds {
+pub(crate) enum Funds {
     /// For more than [`LOW_SETTLEMENTS`] settlements.
     Enough,
     /// For fewer: time to fund it.
@@ -59,6 +62,17 @@ pub(crate) const FILLER_GAS: u64 = 21_000;
 const LOW_SETTLEMENTS: u64 = 100;
 
 impl Funds {
+    pub(crate) const ALL: [Self; 3] = [Self::Enough, Self::Low, Self::Out];
+
+    /// As a metric's label.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Enough => "funded",
+            Self::Low => "low",
+            Self::Out => "paused",
+        }
+    }
+
     fn of(balance: U256, cost_max: U256) -> Self {
         let settlements = balance.checked_div(cost_max).unwrap_or(U256::MAX);
         if settlements.is_zero() {
@@ -106,10 +120,10 @@ impl Lane {
     }
 
     /// Says so, once, when the gas money begins to run out, has run out, or is back.
-    pub(crate) fn note_funds(&self, balance: U256, cost_max: U256) {
+    pub(crate) fn note_funds(&self, balance: U256, cost_max: U256) -> Funds {
         let funds = Funds::of(balance, cost_max);
         if self.funds.swap(funds.rank(), Ordering::Relaxed) == funds.rank() {
-            return;
+            return funds;
         }
         let (network, signer) = (self.network, self.address());
         match funds {
@@ -121,17 +135,26 @@ impl Lane {
                 tracing::warn!(%network, %signer, "the signer cannot pay for a settlement and takes no new ones until it is funded")
             }
         }
+        funds
     }
 
-    /// Tells the store the chain's transaction count, once per process.
+    /// Tells the store the chain's transaction count, once per process, and again after [`Self::introduce_anew`].
+    ///
+    /// What it was told before does not matter: a count that was too high would leave nonces behind that nobody ever uses. One
+    /// that is too low gives no nonce away twice, since the store never goes below its own slots.
     pub(crate) async fn introduce(&self, pool: &RpcPool, store: &dyn Store) -> Result<(), Fault> {
         if self.introduced.load(Ordering::Acquire) {
             return Ok(());
         }
-        store.raise_lane_floor(&self.id(), watch::mined_nonce(pool, self.address()).await?).await?;
+        store.set_lane_floor(&self.id(), watch::proven_nonce(pool, self.address()).await?).await?;
         reached(Point::LaneIntroduced);
         self.introduced.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// The count has moved by something that was not ours.
+    pub(crate) fn introduce_anew(&self) {
+        self.introduced.store(false, Ordering::Release);
     }
 
     /// Signs the execution of a payment.

@@ -4,64 +4,97 @@
 //! at which outcomes are believed, must be on its chain by the word of one node. What does not fit together proves nothing, and
 //! is looked at again.
 
+use super::{
+    again,
+    trace::{self, trace_in},
+};
 use crate::{fault::Fault, network::NetworkService};
 use alloy_primitives::{Address, B256};
 use quittance_evm::{
-    sign::signer_of,
-    watch::{self, Head, Log, Receipt, ReceiptRead},
+    sign::{call_of, signer_of},
+    watch::{self, Head, Log, Receipt},
 };
 use quittance_protocol::{
     code::Code,
     payment::Authorization,
-    scheme::exact_eip3009::{AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, is_promised_transfer},
+    scheme::exact_eip3009::{
+        AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, TRANSFER_TOPIC, is_promised_transfer,
+    },
     settlement::{Event, Evidence, NewPayment},
     units::LaneNonce,
 };
-use quittance_store::model::Attempt;
+use quittance_store::model::{Attempt, Payment};
 use std::collections::BTreeMap;
-
-/// How far back the log of a used authorization is looked for, in blocks.
-const LOOK_BACK_BLOCKS: u64 = 20_000;
-/// In how many blocks a question; nodes differ in what they allow, so a refused question is asked again in a smaller one.
-const WINDOWS_BLOCKS: [u64; 3] = [2_000, 500, 100];
-/// What tokens log about an authorization.
-const TRACES: [B256; 2] = [AUTHORIZATION_USED_TOPIC, AUTHORIZATION_CANCELED_TOPIC];
 
 /// What became of an authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Final.
     Final(Event, Evidence),
-    /// It can still execute, and none of our bytes can execute it any more.
+    /// It can still execute, and none of our bytes can execute it any more. After a revert of ours: another call can.
     StillAlive,
     /// Not known yet: look again.
     Unknown,
 }
 
-/// Our own transaction was mined successfully at depth: settled if it moved the money it promised.
-pub(crate) fn of_success(terms: &NewPayment, receipt: &Receipt) -> (Event, Evidence) {
-    let evidence = Evidence {
-        tx_hash: Some(receipt.tx_hash),
-        block_number: Some(receipt.block_number),
-        ..Evidence::default()
-    };
+/// Our own transaction was mined successfully at depth: settled if it moved the money it promised, failed if the token says
+/// in it that it used the authorization for less. `None`: the receipt shows neither, so that it proves nothing by itself.
+pub(crate) fn of_success(terms: &NewPayment, receipt: &Receipt) -> Option<(Event, Evidence)> {
     if has_promised_transfer(terms, receipt) {
-        return (Event::SettledAtDepth, evidence);
+        let evidence = Evidence {
+            tx_hash: Some(receipt.tx_hash),
+            block_number: Some(receipt.block_number),
+            ..Evidence::default()
+        };
+        return Some((Event::SettledAtDepth, evidence));
     }
-    let evidence = Evidence {
-        reason: Some(Code::TransferEventMismatch),
-        message: Some("the transaction succeeded without the token's Transfer(from, to, value)".into()),
-        ..evidence
-    };
-    (Event::ProvenFailed, evidence)
+    let is_used = receipt.logs.iter().any(|log| trace_in(terms, log) == Some(AUTHORIZATION_USED_TOPIC));
+    (is_used && receipt.is_whole).then(|| (Event::ProvenFailed, mismatch(receipt)))
 }
 
+fn mismatch(receipt: &Receipt) -> Evidence {
+    Evidence {
+        reason: Some(Code::TransferEventMismatch),
+        message: Some("the transaction succeeded without the token's Transfer(from, to, value)".into()),
+        tx_hash: Some(receipt.tx_hash),
+        block_number: Some(receipt.block_number),
+    }
+}
+
+/// Whether our own transaction has paid.
+pub(crate) fn pays(terms: &NewPayment, receipt: &Receipt) -> bool {
+    receipt.success && has_promised_transfer(terms, receipt)
+}
+
+/// Whether a receipt is on the chain, so deep that outcomes are believed.
+pub(crate) async fn is_deep(service: &NetworkService, receipt: &Receipt) -> Result<bool, Fault> {
+    match Chain::read(service).await? {
+        Some(chain) => chain.holds(service, Some(receipt)).await,
+        None => Ok(false),
+    }
+}
+
+/// Of a transaction that executes nothing else.
 fn has_promised_transfer(terms: &NewPayment, receipt: &Receipt) -> bool {
-    let authorization = authorization(terms);
-    receipt.logs.iter().any(|log| {
-        log.address == terms.key.verifying_contract
-            && is_promised_transfer(&log.topics, &log.data, &authorization)
-    })
+    receipt.logs.iter().any(|log| log.address == terms.key.verifying_contract && is_promised(terms, log))
+}
+
+/// The same of a transaction that may execute several authorizations: only the transfer that comes with the log of this one is
+/// its own. Tokens log the use first and then what it moves, as Circle's do; or just the other way round.
+fn has_its_transfer(terms: &NewPayment, receipt: &Receipt) -> bool {
+    let token = terms.key.verifying_contract;
+    let logs: Vec<&Log> = receipt.logs.iter().filter(|log| log.address == token).collect();
+    let is = |log: &Log, topic| log.topics.first() == Some(&topic);
+    let is_its_use = |log: &&Log| trace_in(terms, log) == Some(AUTHORIZATION_USED_TOPIC);
+    let Some(index) = logs.iter().position(is_its_use) else { return false };
+    let (mut before, after) = (logs.iter().take(index), logs.iter().skip(index + 1));
+    let first =
+        after.take_while(|log| !is(log, AUTHORIZATION_USED_TOPIC)).find(|log| is(log, TRANSFER_TOPIC));
+    first.or_else(|| before.next_back()).is_some_and(|log| is_promised(terms, log))
+}
+
+fn is_promised(terms: &NewPayment, log: &Log) -> bool {
+    is_promised_transfer(&log.topics, &log.data, &authorization(terms))
 }
 
 fn authorization(terms: &NewPayment) -> Authorization {
@@ -78,6 +111,8 @@ fn authorization(terms: &NewPayment) -> Authorization {
 /// What took the nonce of a payment's last slot without moving the money.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Consumed<'a> {
+    /// Our own attempt, which succeeded, and whose receipt says nothing of the authorization.
+    Mute(&'a Receipt),
     /// Our own attempt, which reverted.
     Reverted(&'a Receipt),
     /// Our own filler: the payment was canceled.
@@ -103,6 +138,17 @@ impl Chain {
         Ok(Some(Self { head, deep }))
     }
 
+    /// The same, on the word of a node of the right chain: for what is concluded from nothing but its state and its time.
+    pub(crate) async fn read_proven(service: &NetworkService) -> Result<Option<Self>, Fault> {
+        let Some(chain) = Self::read(service).await? else { return Ok(None) };
+        Ok(chain.holds(service, None).await?.then_some(chain))
+    }
+
+    /// Whether the window of an authorization is over at depth: no later block can execute it.
+    pub(crate) fn has_closed(&self, terms: &NewPayment) -> bool {
+        self.deep.timestamp.to_u256() >= terms.valid_before
+    }
+
     /// Whether this is one chain, and has a receipt at depth, if there is one that counts.
     async fn holds(&self, service: &NetworkService, receipt: Option<&Receipt>) -> Result<bool, Fault> {
         let block = receipt.map(|receipt| (receipt.block_number, receipt.block_hash));
@@ -122,41 +168,103 @@ impl Chain {
 /// `authorizationState` cannot tell used from canceled; the logs can.
 pub(crate) async fn of_consumed_slot(
     service: &NetworkService,
-    terms: &NewPayment,
+    payment: &Payment,
     consumed: Consumed<'_>,
     attempts: &[Attempt],
 ) -> Result<Verdict, Fault> {
+    if service.traces.have_had_their_time() || !service.traces.is_due(&payment.terms.key) {
+        return Ok(Verdict::Unknown);
+    }
     let Some(chain) = Chain::read(service).await? else { return Ok(Verdict::Unknown) };
     if !nothing_can_execute(service, &chain, consumed, attempts).await? {
         return Ok(Verdict::Unknown);
     }
-    let key = &terms.key;
-    let (token, authorizer, nonce) = (key.verifying_contract, key.authorizer, key.auth_nonce.0);
-    let used = watch::authorization_state(&service.pool, token, authorizer, nonce, &chain.head).await?;
-    // A node that says "unused" by mistake has a log that says otherwise; what took our turn did so lately.
-    let look_back = if used { LOOK_BACK_BLOCKS } else { WINDOWS_BLOCKS[0] };
-    let Some(hash) = newest_trace(service, terms, chain.head.number, look_back).await? else {
-        return Ok(if used { Verdict::Unknown } else { of_unused(terms, &chain, consumed) });
-    };
-    let is_ours = attempts.iter().any(|attempt| attempt.signed.hash == hash);
-    of_trace(service, terms, &chain, hash, is_ours).await
+    if let Some(verdict) = traced(service, payment, &chain, attempts).await? {
+        return Ok(verdict);
+    }
+    if let Consumed::Reverted(receipt) = consumed
+        && can_be_tried_again(service, payment, &chain, receipt, attempts).await?
+    {
+        return Ok(Verdict::StillAlive);
+    }
+    Ok(of_unused(&payment.terms, &chain, consumed))
 }
 
-/// The same of a payment that is reserved: nothing was ever signed for it, so that whatever has used its nonce was somebody
-/// else's.
+/// Whether another call executes what ours did not, after our first transaction (docs/adr/0009).
+async fn can_be_tried_again(
+    service: &NetworkService,
+    payment: &Payment,
+    chain: &Chain,
+    reverted: &Receipt,
+    attempts: &[Attempt],
+) -> Result<bool, Fault> {
+    let Some((first, others)) = attempts.split_first() else { return Ok(false) };
+    let is_first_slot = others.iter().all(|attempt| attempt.slot == first.slot);
+    let Some(call) = call_of(&first.signed.raw) else { return Ok(false) };
+    if !is_first_slot || has_expired(&payment.terms, &chain.head) {
+        return Ok(false);
+    }
+    Ok(again::without_its_deployment(service, payment, &call, reverted.block_number).await?.is_some())
+}
+
+/// The same whatever became of the nonces we signed it under: their signer is no longer ours, so that nobody fills them. No block
+/// takes an authorization that has expired; the block at depth and the state of a later one tell all there will ever be to know.
+pub(crate) async fn of_expired(
+    service: &NetworkService,
+    payment: &Payment,
+    attempts: &[Attempt],
+) -> Result<Verdict, Fault> {
+    if service.traces.have_had_their_time() || !service.traces.is_due(&payment.terms.key) {
+        return Ok(Verdict::Unknown);
+    }
+    let Some(chain) = Chain::read(service).await? else { return Ok(Verdict::Unknown) };
+    if !has_expired(&payment.terms, &chain.deep) || !chain.holds(service, None).await? {
+        return Ok(Verdict::Unknown);
+    }
+    Ok(traced(service, payment, &chain, attempts).await?.unwrap_or_else(expired))
+}
+
+/// By the chain's own clock.
+pub(crate) fn has_expired(terms: &NewPayment, block: &Head) -> bool {
+    block.timestamp.to_u256() >= terms.valid_before
+}
+
+/// What the token and its logs say of an authorization that we have signed transactions for; `None`: it is unused.
+async fn traced(
+    service: &NetworkService,
+    payment: &Payment,
+    chain: &Chain,
+    attempts: &[Attempt],
+) -> Result<Option<Verdict>, Fault> {
+    let (terms, key) = (&payment.terms, &payment.terms.key);
+    let (token, authorizer, nonce) = (key.verifying_contract, key.authorizer, key.auth_nonce.0);
+    let used = watch::authorization_state(&service.pool, token, authorizer, nonce, &chain.head).await?;
+    let found = if used {
+        trace::find(service, payment, &chain.head).await?
+    } else {
+        // A node that says "unused" by mistake has a log that says otherwise.
+        trace::find_late(service, terms, &chain.head).await?
+    };
+    let Some(hash) = found else { return Ok(used.then_some(Verdict::Unknown)) };
+    let is_attempt = attempts.iter().any(|attempt| attempt.signed.hash == hash);
+    of_trace(service, terms, chain, hash, is_attempt).await.map(Some)
+}
+
+/// The same of a payment that is reserved: as far as the store knows, nothing was ever signed for it.
 pub(crate) async fn of_reserved(
     service: &NetworkService,
     chain: &Chain,
-    terms: &NewPayment,
+    payment: &Payment,
 ) -> Result<Verdict, Fault> {
-    let key = &terms.key;
+    let (terms, key) = (&payment.terms, &payment.terms.key);
+    if !service.traces.is_due(key) {
+        return Ok(Verdict::Unknown);
+    }
     let (token, authorizer, nonce) = (key.verifying_contract, key.authorizer, key.auth_nonce.0);
     if !watch::authorization_state(&service.pool, token, authorizer, nonce, &chain.head).await? {
         return Ok(Verdict::StillAlive);
     }
-    let Some(hash) = newest_trace(service, terms, chain.head.number, LOOK_BACK_BLOCKS).await? else {
-        return Ok(Verdict::Unknown);
-    };
+    let Some(hash) = trace::find(service, payment, &chain.head).await? else { return Ok(Verdict::Unknown) };
     Ok(match of_trace(service, terms, chain, hash, false).await? {
         // "Failed" is what becomes of something that was signed.
         Verdict::Final(Event::ProvenFailed, evidence) => Verdict::Final(Event::Refused, evidence),
@@ -172,7 +280,7 @@ async fn nothing_can_execute(
     attempts: &[Attempt],
 ) -> Result<bool, Fault> {
     let by_us = match consumed {
-        Consumed::Reverted(receipt) | Consumed::Canceled(receipt) => Some(receipt),
+        Consumed::Mute(receipt) | Consumed::Reverted(receipt) | Consumed::Canceled(receipt) => Some(receipt),
         Consumed::Foreign => None,
     };
     if !chain.holds(service, by_us).await? {
@@ -194,16 +302,16 @@ async fn nothing_can_execute(
 
 /// Unused, and nothing we signed can execute any more: whatever happens to it now is a new payment.
 fn of_unused(terms: &NewPayment, chain: &Chain, consumed: Consumed<'_>) -> Verdict {
-    let expired = |block: &Head| block.timestamp.to_u256() >= terms.valid_before;
     let at = |receipt: &Receipt| Some((receipt.tx_hash, receipt.block_number));
     match consumed {
+        // It has logs that the node does not show.
+        Consumed::Mute(receipt) if !receipt.is_whole => Verdict::Unknown,
+        Consumed::Mute(receipt) => Verdict::Final(Event::ProvenFailed, mismatch(receipt)),
         Consumed::Reverted(receipt) => {
             failed(Code::TransactionFailed, "the transaction was mined and reverted", at(receipt))
         }
-        _ if expired(&chain.deep) => {
-            failed(Code::ValidBefore, "the authorization expired before it could be mined", None)
-        }
-        _ if expired(&chain.head) => Verdict::Unknown,
+        _ if has_expired(terms, &chain.deep) => expired(),
+        _ if has_expired(terms, &chain.head) => Verdict::Unknown,
         Consumed::Canceled(receipt) => failed(
             Code::TransactionFailed,
             "the operator canceled the transaction before it was mined",
@@ -213,21 +321,27 @@ fn of_unused(terms: &NewPayment, chain: &Chain, consumed: Consumed<'_>) -> Verdi
     }
 }
 
+fn expired() -> Verdict {
+    failed(Code::ValidBefore, "the authorization expired before it could be mined", None)
+}
+
 /// This transaction has used the authorization, or canceled it, if it is at depth.
 async fn of_trace(
     service: &NetworkService,
     terms: &NewPayment,
     chain: &Chain,
     hash: B256,
-    is_ours: bool,
+    is_attempt: bool,
 ) -> Result<Verdict, Fault> {
-    let [ReceiptRead::Found(receipt)] = &watch::receipts_anywhere(&service.pool, &[hash]).await[..] else {
+    // Also what a store has forgotten that lost its last commits: nobody else has our signers.
+    let is_signers = |sender| service.lanes.iter().any(|lane| lane.address() == sender);
+    let verdict =
+        |receipt: &Receipt| of_traced(terms, receipt, is_attempt || receipt.sender.is_some_and(is_signers));
+    let decides = |receipt: &Receipt| verdict(receipt) != Verdict::Unknown;
+    let Some(receipt) = watch::receipt_that(&service.pool, hash, decides).await else {
         return Ok(Verdict::Unknown);
     };
-    if !chain.holds(service, Some(receipt)).await? {
-        return Ok(Verdict::Unknown);
-    }
-    Ok(of_traced(terms, receipt, is_ours))
+    Ok(if chain.holds(service, Some(&receipt)).await? { verdict(&receipt) } else { Verdict::Unknown })
 }
 
 fn of_traced(terms: &NewPayment, receipt: &Receipt, is_ours: bool) -> Verdict {
@@ -239,17 +353,20 @@ fn of_traced(terms: &NewPayment, receipt: &Receipt, is_ours: bool) -> Verdict {
         return failed(Code::NonceAlreadyUsed, "the payer canceled the authorization", transaction);
     }
     if is_ours {
-        let (event, evidence) = of_success(terms, receipt);
-        return Verdict::Final(event, evidence);
+        return of_success(terms, receipt)
+            .map_or(Verdict::Unknown, |(event, evidence)| Verdict::Final(event, evidence));
     }
+    let event = match has_its_transfer(terms, receipt) {
+        true => Event::FoundElsewhere,
+        false if receipt.is_whole => Event::ProvenFailed,
+        false => return Verdict::Unknown,
+    };
     let evidence = Evidence {
         reason: Some(Code::NonceAlreadyUsed),
         message: Some("somebody else submitted this authorization; transaction names it".into()),
         tx_hash: Some(receipt.tx_hash),
         block_number: Some(receipt.block_number),
     };
-    let event =
-        if has_promised_transfer(terms, receipt) { Event::FoundElsewhere } else { Event::ProvenFailed };
     Verdict::Final(event, evidence)
 }
 
@@ -263,43 +380,95 @@ fn failed(reason: Code, message: &str, transaction: Option<(B256, u64)>) -> Verd
     Verdict::Final(Event::ProvenFailed, evidence)
 }
 
-/// What a log says of the authorization: used, or canceled.
-fn trace_in(terms: &NewPayment, log: &Log) -> Option<B256> {
-    let key = &terms.key;
-    let [topic, authorizer, nonce] = log.topics[..] else { return None };
-    let is_ours = log.address == key.verifying_contract
-        && authorizer == key.authorizer.into_word()
-        && nonce == key.auth_nonce.0;
-    (is_ours && TRACES.contains(&topic)).then_some(topic)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Bytes, U256};
+    use quittance_protocol::{
+        settlement::{Fingerprint, ReplayKey},
+        units::{AuthNonce, Network, TokenAmount},
+    };
 
-/// The transaction with the newest log of the authorization, window by window back from the head.
-async fn newest_trace(
-    service: &NetworkService,
-    terms: &NewPayment,
-    head: u64,
-    look_back: u64,
-) -> Result<Option<B256>, Fault> {
-    let key = &terms.key;
-    let topics = [&TRACES[..], &[key.authorizer.into_word()], &[key.auth_nonce.0]];
-    let oldest = head.saturating_sub(look_back - 1);
-    let mut windows = WINDOWS_BLOCKS.into_iter();
-    let mut window = windows.next().unwrap_or(1);
-    let mut to = head;
-    loop {
-        let from = to.saturating_sub(window - 1).max(oldest);
-        match watch::logs(&service.pool, key.verifying_contract, &topics, from, to).await {
-            Ok(logs) => {
-                let ours = logs.iter().rev().filter(|log| trace_in(terms, log).is_some());
-                if let Some(hash) = ours.filter_map(|log| log.transaction_hash).next() {
-                    return Ok(Some(hash));
-                }
-                if from <= oldest {
-                    return Ok(None);
-                }
-                to = from - 1;
-            }
-            Err(fault) => window = windows.next().ok_or(fault)?,
+    const TOKEN: Address = Address::repeat_byte(1);
+    const PAYER: Address = Address::repeat_byte(2);
+    const PAYEE: Address = Address::repeat_byte(3);
+
+    fn terms(nonce: u8) -> NewPayment {
+        NewPayment {
+            key: ReplayKey {
+                network: Network::from_chain_id(1).unwrap(),
+                verifying_contract: TOKEN,
+                authorizer: PAYER,
+                auth_nonce: AuthNonce(B256::repeat_byte(nonce)),
+            },
+            fingerprint: Fingerprint(B256::ZERO),
+            pay_to: PAYEE,
+            amount: TokenAmount(U256::from(1_000)),
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+            signature: None,
         }
+    }
+
+    fn log(topics: [B256; 3], data: Bytes) -> Log {
+        let (transaction_hash, block_number, block_hash) = (None, None, None);
+        Log { address: TOKEN, topics: topics.into(), data, transaction_hash, block_number, block_hash }
+    }
+
+    fn used(nonce: u8) -> Log {
+        log([AUTHORIZATION_USED_TOPIC, PAYER.into_word(), B256::repeat_byte(nonce)], Bytes::new())
+    }
+
+    fn moved(to: Address, value: u64) -> Log {
+        let data = U256::from(value).to_be_bytes::<32>();
+        log([TRANSFER_TOPIC, PAYER.into_word(), to.into_word()], data.into())
+    }
+
+    fn receipt(logs: Vec<Log>) -> Receipt {
+        Receipt {
+            tx_hash: B256::ZERO,
+            sender: None,
+            success: true,
+            block_number: 1,
+            block_hash: B256::ZERO,
+            logs,
+            is_whole: true,
+        }
+    }
+
+    #[test]
+    fn a_transfer_belongs_to_one_authorization() {
+        let (own, nothing) = (|| moved(PAYEE, 1_000), || moved(PAYER, 1));
+        for (logs, pays_first, pays_second) in [
+            (vec![used(1), own()], true, false),
+            (vec![used(1), nothing(), used(2), own()], false, true),
+            (vec![used(2), own(), used(1), nothing()], false, true),
+            (vec![used(1), nothing(), own()], false, false),
+            (vec![used(1), own(), used(2), own()], true, true),
+            // Some tokens log what moved first.
+            (vec![own(), used(1)], true, false),
+            (vec![own(), used(1), used(2)], true, false),
+            (vec![used(1), used(2), own()], false, true),
+            (vec![own()], false, false),
+            (vec![used(1), moved(PAYEE, 999)], false, false),
+        ] {
+            let receipt = receipt(logs);
+            let pays = [1, 2].map(|nonce| has_its_transfer(&terms(nonce), &receipt));
+            assert_eq!(pays, [pays_first, pays_second], "{:?}", receipt.logs);
+        }
+    }
+
+    #[test]
+    fn a_failure_needs_a_receipt_that_shows_the_use_and_all_its_logs() {
+        let of = |logs, is_whole| of_success(&terms(1), &Receipt { is_whole, ..receipt(logs) });
+        let event = |outcome: Option<(Event, Evidence)>| outcome.map(|(event, _)| event);
+        for is_whole in [true, false] {
+            assert_eq!(event(of(vec![used(1), moved(PAYEE, 1_000)], is_whole)), Some(Event::SettledAtDepth));
+            assert_eq!(of(vec![], is_whole), None);
+            assert_eq!(of(vec![moved(PAYEE, 999)], is_whole), None);
+            assert_eq!(of(vec![used(2)], is_whole), None);
+        }
+        assert_eq!(event(of(vec![used(1)], true)), Some(Event::ProvenFailed));
+        assert_eq!(of(vec![used(1)], false), None);
     }
 }

@@ -151,7 +151,7 @@ fn with_receipt(slot: &OpenSlot, index: usize, receipt: &Receipt, chain: &ChainV
 /// By the chain's own clock: before that, the bytes in the world can still execute.
 fn is_expired(slot: &OpenSlot, chain: &ChainView) -> bool {
     match (&slot.payment, chain.head) {
-        (Some(payment), Some(head)) => head.timestamp.to_u256() >= payment.terms.valid_before,
+        (Some(payment), Some(head)) => super::outcome::has_expired(&payment.terms, &head),
         _ => false,
     }
 }
@@ -242,7 +242,15 @@ mod tests {
     }
 
     fn receipt(block_number: u64) -> Receipt {
-        Receipt { tx_hash: B256::ZERO, success: true, block_number, block_hash: B256::ZERO, logs: Vec::new() }
+        Receipt {
+            tx_hash: B256::ZERO,
+            sender: None,
+            success: true,
+            block_number,
+            block_hash: B256::ZERO,
+            logs: Vec::new(),
+            is_whole: true,
+        }
     }
 
     fn head(number: u64, timestamp: u64, base_fee: u128) -> Option<Head> {

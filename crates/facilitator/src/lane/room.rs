@@ -34,13 +34,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct Queues(Mutex<HashMap<Address, Weak<Semaphore>>>);
 
 impl Queues {
-    fn of(&self, payer: Address) -> Arc<Semaphore> {
+    pub(crate) fn of(&self, payer: Address, at_once: usize) -> Arc<Semaphore> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(&payer).and_then(Weak::upgrade) {
             return queue;
         }
         queues.retain(|_, queue| queue.strong_count() > 0);
-        let queue = Arc::new(Semaphore::new(AT_ONCE_PER_PAYER_MAX));
+        let queue = Arc::new(Semaphore::new(at_once));
         queues.insert(payer, Arc::downgrade(&queue));
         queue
     }
@@ -88,7 +88,7 @@ pub(crate) async fn pause(deadline: Instant, stopping: &CancellationToken) -> Re
 }
 
 async fn wait(service: &NetworkService, payer: Address) -> Result<Entered<'_>, Fault> {
-    let queue = service.queues.of(payer);
+    let queue = service.queues.of(payer, AT_ONCE_PER_PAYER_MAX);
     let (turn, mut has_waited) = match queue.clone().try_acquire_owned() {
         Ok(turn) => (turn, false),
         Err(_) => (queue.acquire_owned().await.map_err(|_| Fault::Internal)?, true),
@@ -156,7 +156,7 @@ mod tests {
     fn a_queue_lasts_as_long_as_anybody_is_in_it() {
         let queues = Queues::default();
         let (greedy, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        let take = |payer| queues.of(payer).try_acquire_owned().ok();
+        let take = |payer| queues.of(payer, AT_ONCE_PER_PAYER_MAX).try_acquire_owned().ok();
         let mut turns: Vec<_> = std::iter::from_fn(|| take(greedy)).collect();
         assert_eq!(turns.len(), AT_ONCE_PER_PAYER_MAX);
         assert!(take(other).is_some());

@@ -1,10 +1,14 @@
 //! Closed slots, watched for a while: whatever the depth at which outcomes are believed, a deeper reorganisation can undo them.
 //!
-//! Only the newest slot of a lane is looked at: a chain that has lost any of them waits for its nonce, or for a lower one. The
-//! looks come ever more rarely and then end, so that a quiet server soon asks nothing.
+//! The nonce of a lane's newest slot is looked at: a chain that has lost any of them waits for it, or for a lower one. If it has
+//! not, what the slots claim is looked at as well. The looks come ever more rarely and then end, so that a quiet server soon
+//! asks nothing.
+
+mod undone;
 
 use super::Keeper;
 use crate::{
+    clock,
     fault::Fault,
     fault_point::{Point, reached},
     lane::{plan::Action, room::OPEN_SLOTS_PER_LANE_MAX},
@@ -13,15 +17,29 @@ use crate::{
 use alloy_primitives::Address;
 use quittance_evm::watch;
 use quittance_protocol::{settlement::Status, units::LaneNonce};
-use quittance_store::model::{AttemptKind, ClosedSlot, LaneId, OpenSlot, OpenWork};
-use std::{collections::HashMap, time::Duration};
+use quittance_store::model::{AttemptKind, ClosedSlot, LaneId, OpenSlot, OpenWork, SettlementId};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
+use tokio::time::Instant;
 
 /// The first look comes so long after a slot was closed, each later one after twice the time of the one before.
 const FIRST_LOOK: Duration = Duration::from_secs(4);
 
+/// A lane with open slots is asked about all the time, and shows by those what it has lost; what closed ones claim is looked at so
+/// often.
+const BUSY_LOOK: Duration = Duration::from_secs(8);
+
 /// When each lane is to be looked at. Only memory: a process that starts looks once.
 #[derive(Debug, Default)]
-pub(crate) struct ClosedSlots(HashMap<Address, Watch>);
+pub(crate) struct ClosedSlots {
+    watches: HashMap<Address, Watch>,
+    /// Since when lanes have open slots, or when they were looked at last.
+    busy: HashMap<Address, Instant>,
+    /// Payments that were found undone, for good or for now.
+    undone: HashSet<SettlementId>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Watch {
@@ -37,7 +55,7 @@ impl ClosedSlots {
     pub(crate) fn is_due(&mut self, slot: &ClosedSlot, watched_for: Duration) -> bool {
         let age = slot.closed_ago;
         let new = Watch { nonce: slot.lane_nonce, age, next_look: FIRST_LOOK, seems_lost: false };
-        let watch = self.0.entry(slot.lane.address).or_insert(new);
+        let watch = self.watches.entry(slot.lane.address).or_insert(new);
         if watch.nonce != slot.lane_nonce || age < watch.age {
             *watch = new;
         }
@@ -45,9 +63,25 @@ impl ClosedSlots {
         watch.next_look <= watched_for && watch.next_look <= age
     }
 
+    /// Which of the lanes that have open slots are to be looked at now.
+    fn busy_and_due(&mut self, open: &OpenWork) -> Vec<LaneId> {
+        let now = clock::instant();
+        let lanes: BTreeSet<LaneId> = open.slots.iter().map(|slot| slot.lane).collect();
+        self.busy.retain(|address, _| lanes.iter().any(|lane| lane.address == *address));
+        let is_due = |lane: &LaneId| {
+            let since = self.busy.entry(lane.address).or_insert(now);
+            let is_due = now.duration_since(*since) >= BUSY_LOOK;
+            if is_due {
+                *since = now;
+            }
+            is_due
+        };
+        lanes.into_iter().filter(is_due).collect()
+    }
+
     /// Notes a look. Returns whether the slot is lost: seen twice, since one look can be a node's that is a little behind.
     pub(crate) fn looked(&mut self, lane: Address, seems_lost: bool) -> bool {
-        let Some(watch) = self.0.get_mut(&lane) else { return false };
+        let Some(watch) = self.watches.get_mut(&lane) else { return false };
         let is_lost = seems_lost && watch.seems_lost;
         watch.seems_lost = seems_lost && !is_lost;
         while !watch.seems_lost && watch.next_look <= watch.age {
@@ -57,12 +91,21 @@ impl ClosedSlots {
     }
 }
 
+/// What a look at a lane has shown.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The nonce that the chain waits for.
+    next: LaneNonce,
+    signed_again: bool,
+}
+
 impl Keeper<'_> {
-    /// Looks whether the chain has lost what was closed, in lanes without open slots: in the others the open ones show it. Opens
-    /// again what is lost, and returns whether anything was.
+    /// Looks whether the chain has lost what was closed, in lanes without open slots: in the others the open ones show it, but for
+    /// what closed ones claim. Opens
+    /// again what is lost, signs again what is undone, and returns whether there was anything.
     pub(super) async fn watch_closed(&mut self, work: &OpenWork) -> Result<bool, Fault> {
         let (store, service) = (&self.facilitator.store, self.service);
-        let mut opened = false;
+        let mut opened = self.watch_busy(work).await?;
         for slot in store.newest_closed(service.network()).await? {
             let is_open = work.slots.iter().any(|open| open.lane == slot.lane);
             if is_open || !self.closed.is_due(&slot, self.facilitator.reorg_watch) {
@@ -72,14 +115,17 @@ impl Keeper<'_> {
                 self.closed.looked(slot.lane.address, false);
                 continue;
             }
-            let next = match watch::mined_nonce_anywhere(&service.pool, slot.lane.address).await {
-                Ok(next) => next,
+            let seen = match self.look_at(&slot).await {
+                Ok(seen) => seen,
                 // The next pass looks again.
-                Err(fault) => {
+                Err(Fault::Rpc(fault)) => {
                     tracing::debug!(network = %service.network(), %fault, "closed slots could not be looked at");
                     continue;
                 }
+                Err(fault) => return Err(fault),
             };
+            opened |= seen.signed_again;
+            let next = seen.next;
             if !self.closed.looked(slot.lane.address, next <= slot.lane_nonce) {
                 continue;
             }
@@ -88,6 +134,32 @@ impl Keeper<'_> {
             }
         }
         Ok(opened)
+    }
+
+    async fn watch_busy(&mut self, work: &OpenWork) -> Result<bool, Fault> {
+        let watched_for = self.facilitator.reorg_watch;
+        let mut signed_again = false;
+        for lane in self.closed.busy_and_due(work) {
+            if watched_for.is_zero() || !self.hold_lease().await? {
+                continue;
+            }
+            match self.look_at_claims(&lane, watched_for).await {
+                Ok(signed) => signed_again |= signed,
+                Err(Fault::Rpc(fault)) => {
+                    tracing::debug!(network = %lane.network, %fault, "closed slots could not be looked at");
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(signed_again)
+    }
+
+    async fn look_at(&mut self, newest: &ClosedSlot) -> Result<Seen, Fault> {
+        let next = watch::mined_nonce_anywhere(&self.service.pool, newest.lane.address).await?;
+        // What is lost is opened again first; it is closed anew, and then looked at anew.
+        let within = newest.closed_ago.saturating_add(self.facilitator.reorg_watch);
+        let signed_again = next > newest.lane_nonce && self.look_at_claims(&newest.lane, within).await?;
+        Ok(Seen { next, signed_again })
     }
 
     /// A slot of ours that a reorg has undone: its bytes bring the money back as well as the nonce.
