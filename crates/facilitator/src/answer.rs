@@ -24,6 +24,13 @@ const DECIDING: Duration = Duration::from_secs(2);
 /// Time an answer may take from its record to the socket.
 const ANSWERING: Duration = Duration::from_secs(9);
 
+/// When a reservation is given up that nobody was told of: at once, and again until the store has finished or dropped what it
+/// was writing (a statement ends within 5 s) and is back from a short outage.
+const GIVE_UP_AFTER_MS: [u64; 7] = [0, 500, 1_000, 2_000, 4_000, 8_000, 16_000];
+
+/// Why a promise is given up.
+pub(crate) const UNTOLD: &str = "the caller of /verify was not told";
+
 /// One request's claim on the answer of one payment. Dropping it gives the claim back with nothing said.
 pub(crate) struct AnswerLease {
     facilitator: Arc<Facilitator>,
@@ -201,18 +208,43 @@ impl Drop for Promise {
         if self.told {
             return;
         }
-        let (facilitator, id, version) = (self.facilitator.clone(), self.payment.id, self.payment.version);
-        self.facilitator.tasks.spawn(async move {
-            reached(Point::PromiseLost);
-            let evidence =
-                Evidence { message: Some("the caller of /verify was gone".into()), ..Evidence::default() };
-            // By version: a settle that came in between keeps what it has taken.
-            if let Err(fault) = facilitator.store.transition(id, version, Event::Refused, &evidence).await {
-                tracing::warn!(settlement_id = %id, %fault, "a reservation nobody was told of could not be given up");
-            }
-            reached(Point::PromiseTakenBack);
-        });
+        reached(Point::PromiseLost);
+        give_up(&self.facilitator, self.payment.id, self.payment.version, UNTOLD);
     }
+}
+
+/// Gives up, in the background, a reservation that nobody was told of: its caller must be able to ask again. There may be none
+/// (yet): a store that did not answer may still be writing it.
+pub(crate) fn give_up(facilitator: &Arc<Facilitator>, id: SettlementId, version: i64, why: &'static str) {
+    let facilitator = facilitator.clone();
+    facilitator.tasks.clone().spawn(async move {
+        let evidence = Evidence { message: Some(why.into()), ..Evidence::default() };
+        for pause in GIVE_UP_AFTER_MS.map(Duration::from_millis) {
+            tokio::select! {
+                () = facilitator.stopping.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            // By version: a settle that came in between keeps what it has taken.
+            let ended = match facilitator.store.transition(id, version, Event::Refused, &evidence).await {
+                Ok(Some(ended)) => {
+                    if let Some(service) = facilitator.service(ended.terms.key.network) {
+                        metrics::ended(service, ended.status);
+                    }
+                    break;
+                }
+                Ok(None) => facilitator.store.payment(id).await.map(|payment| payment.is_some()),
+                Err(fault) => Err(fault),
+            };
+            match ended {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(fault) => {
+                    tracing::warn!(settlement_id = %id, %fault, "a reservation nobody was told of is not given up yet");
+                }
+            }
+        }
+        reached(Point::PromiseTakenBack);
+    });
 }
 
 /// Something that depends on whether an answer reached its caller. Dropped undecided, it counts as lost.

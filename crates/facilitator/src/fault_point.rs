@@ -1,7 +1,8 @@
 //! Named places where a test ends the process as `kill -9` would: nothing is unwound, flushed or given back.
 //!
 //! A development build started with `QUITTANCE_FAULT_POINT=NAME` ends the first time it gets there, with `NAME:3` the third
-//! time. Other builds have no fault points and do not look at the variable.
+//! time; with `NAME:3:freeze` it stops there as by SIGSTOP, and goes on by SIGCONT. Other builds have no fault points and do not
+//! look at the variable.
 
 use crate::config::ConfigError;
 use std::{
@@ -136,6 +137,7 @@ points! {
 struct Armed {
     point: Point,
     left: AtomicU32,
+    freezes: bool,
 }
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
@@ -153,16 +155,20 @@ impl FromStr for Armed {
     type Err = ConfigError;
 
     fn from_str(setting: &str) -> Result<Self, ConfigError> {
+        let (setting, freezes) = match setting.strip_suffix(":freeze") {
+            Some(setting) => (setting, true),
+            None => (setting, false),
+        };
         let (name, times) = setting.split_once(':').unwrap_or((setting, "1"));
         let point = Point::ALL.iter().copied().find(|point| point.as_str() == name);
         let point = point.ok_or_else(|| ConfigError::value(VARIABLE, "no fault point has this name"))?;
         let left = times.parse().ok().filter(|times| *times > 0);
         let left = left.ok_or_else(|| ConfigError::value(VARIABLE, "which time it is must be 1 or more"))?;
-        Ok(Self { point, left: AtomicU32::new(left) })
+        Ok(Self { point, left: AtomicU32::new(left), freezes })
     }
 }
 
-/// Ends the process here if this point is armed.
+/// Ends or freezes the process here if this point is armed.
 #[inline]
 pub(crate) fn reached(point: Point) {
     if cfg!(debug_assertions)
@@ -171,7 +177,10 @@ pub(crate) fn reached(point: Point) {
         && armed.left.fetch_sub(1, Ordering::Relaxed) == 1
     {
         let _ = writeln!(std::io::stderr(), "fault point reached: {}", point.as_str());
-        std::process::abort();
+        if !armed.freezes {
+            std::process::abort();
+        }
+        let _ = std::process::Command::new("sh").args(["-c", "kill -s STOP $PPID"]).status();
     }
 }
 
@@ -183,15 +192,19 @@ mod tests {
     fn every_name_arms_its_own_point() {
         for &point in Point::ALL {
             let armed: Armed = point.as_str().parse().unwrap();
-            assert_eq!((armed.point, armed.left.into_inner()), (point, 1));
+            assert_eq!((armed.point, armed.left.into_inner(), armed.freezes), (point, 1, false));
         }
-        let third: Armed = "sent:3".parse().unwrap();
-        assert_eq!((third.point, third.left.into_inner()), (Point::Sent, 3));
+        for (setting, freezes) in [("sent:3", false), ("sent:3:freeze", true)] {
+            let third: Armed = setting.parse().unwrap();
+            assert_eq!((third.point, third.left.into_inner(), third.freezes), (Point::Sent, 3, freezes));
+        }
     }
 
     #[test]
     fn what_names_no_point_is_refused() {
-        for setting in ["", "SENT", "sent ", "sent:", "sent:0", "sent:-1", "sent:2:3", "nowhere"] {
+        for setting in
+            ["", "SENT", "sent ", "sent:", "sent:0", "sent:-1", "sent:2:3", "sent:freeze:3", "nowhere"]
+        {
             assert!(setting.parse::<Armed>().is_err(), "{setting:?}");
         }
         assert!(arm(None).is_ok());

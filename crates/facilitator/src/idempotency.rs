@@ -1,5 +1,7 @@
 //! `Idempotency-Key` and the payment-identifier extension: same key and same payment, same answer.
 //!
+//! A payment under a key is its terms with one signature of them, under the domain it was declared for.
+//!
 //! The header's key is chosen by the caller of `/settle`: it is bound to the payment at once, whatever becomes of it. The
 //! extension's identifier is chosen by the buyer, and stands for one payment of one resource: it is bound when that payment
 //! is reserved, so that nobody burns an identifier with a payment that is refused.
@@ -13,7 +15,8 @@ use crate::{
 use alloy_primitives::keccak256;
 use axum::http::HeaderMap;
 use quittance_protocol::{
-    payment::{fingerprint, resource_digest},
+    payment::{fingerprint, replay_key, resource_digest, signature_digest},
+    settlement::{ReplayKey, ResourceDigest},
     wire::Request,
 };
 use quittance_store::model::{IdempotencyKey, KeyBinding, KeyUse};
@@ -29,7 +32,7 @@ pub(crate) enum Binding {
     Proceed,
     /// The final answer, as it was given.
     Answered(String),
-    /// A key belongs to another payment, or to the same one for another resource.
+    /// A key belongs to another payment, or to the same one for another resource or with another signature.
     Conflict,
 }
 
@@ -39,16 +42,17 @@ pub(crate) struct Keys {
     header: Option<KeyUse>,
     identifier: Option<KeyUse>,
     identifier_is_bound: bool,
+    replay_key: ReplayKey,
 }
 
 impl Keys {
     /// Those of a request to `/settle`. `header`: see [`header_key`].
     pub(crate) fn new(headers: &HeaderMap, header: Option<IdempotencyKey>, request: &Request) -> Self {
-        let payment = fingerprint(&request.payment, &request.requirement);
         Self {
-            header: header.map(|key| KeyUse { key, payment, resource: None }),
+            header: header.map(|key| key_use(key, request, None)),
             identifier: identifier(headers, request),
             identifier_is_bound: false,
+            replay_key: replay_key(&request.payment, &request.requirement),
         }
     }
 
@@ -97,8 +101,13 @@ impl Keys {
     }
 
     /// Keeps a refusal under the header's key alone. It may be of a signature that anybody made up, and must not become the
-    /// answer to the identifier's buyer.
+    /// answer to the identifier's buyer. While the payment is promised or on its way a refusal decides nothing, and is not kept.
     pub(crate) async fn keep_refusal(&self, facilitator: &Facilitator, answer: &Value) -> Result<(), Fault> {
+        let Some(header) = &self.header else { return Ok(()) };
+        let holder = facilitator.store.lookup(&self.replay_key).await?;
+        if holder.is_some_and(|it| it.terms.fingerprint == header.payment && !it.status.is_terminal()) {
+            return Ok(());
+        }
         keep(facilitator, self.header.iter(), answer).await
     }
 
@@ -143,11 +152,19 @@ pub(crate) fn header_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, 
 /// with it, or a buyer could have many for one payment.
 pub(crate) fn identifier(headers: &HeaderMap, request: &Request) -> Option<KeyUse> {
     let key = request.payment_identifier.clone()?;
-    Some(KeyUse {
-        key: IdempotencyKey { scope: scope(headers, "payment-identifier"), key },
-        payment: fingerprint(&request.payment, &request.requirement),
-        resource: Some(resource_digest(request.resource.as_deref())),
-    })
+    let key = IdempotencyKey { scope: scope(headers, "payment-identifier"), key };
+    Some(key_use(key, request, Some(resource_digest(request.resource.as_deref()))))
+}
+
+/// Whoever knows a key and the terms, which are no secret, and has not the signature, has another payload.
+fn key_use(key: IdempotencyKey, request: &Request, resource: Option<ResourceDigest>) -> KeyUse {
+    let (payment, requirement) = (&request.payment, &request.requirement);
+    KeyUse {
+        key,
+        payment: fingerprint(payment, requirement),
+        resource,
+        signature: Some(signature_digest(payment, requirement)),
+    }
 }
 
 /// Keys of one tenant never meet those of another: the scope is a digest of the API key, which is not stored. However its

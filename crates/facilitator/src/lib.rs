@@ -7,6 +7,7 @@ mod answer;
 pub mod cli;
 mod clock;
 pub mod config;
+mod cover;
 mod descriptors;
 mod facilitator;
 mod fault;

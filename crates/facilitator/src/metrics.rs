@@ -1,11 +1,12 @@
 //! Every metric, named in one place. Labels come from closed sets: never an address, a hash or a text of strangers.
 //!
-//! A lane is labelled by its position in `signers`, an endpoint by its position in `rpc_urls`.
+//! A lane is labelled by its position in `signers`, an endpoint by its position in `rpc_urls`. Every counter is there from the
+//! start, at zero: a rate needs a value before the first event.
 
-use crate::network::NetworkService;
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use crate::{http::shape::Endpoint, lane::Funds, network::NetworkService};
+use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
-use quittance_protocol::settlement::Status;
+use quittance_protocol::{code::Code, settlement::Status};
 use std::time::Duration;
 
 /// Starts recording for the process. Without this, every call below does nothing.
@@ -38,17 +39,28 @@ fn describe() {
     describe_histogram!("quittance_answer_seconds", metrics::Unit::Seconds, "Time to an answer by endpoint");
     describe_counter!(
         "quittance_deliveries_total",
-        "Answers of /settle handed out once: success, pending, or lost with the caller gone"
+        "Answers of /settle handed out once: success, pending; or lost, of /verify as well, with the caller gone"
     );
     describe_counter!("quittance_settlements_total", "Payments that reached a final status");
     describe_counter!("quittance_replacements_total", "Transactions replaced with higher fees, or canceled");
     describe_counter!("quittance_rebroadcasts_total", "Transactions sent again with the same bytes");
-    describe_counter!("quittance_gaps_filled_total", "Holes found in a lane and filled");
+    describe_counter!(
+        "quittance_gaps_found_total",
+        "Nonces of a lane that the chain waits for and nothing of ours holds"
+    );
+    describe_counter!(
+        "quittance_gaps_filled_total",
+        "Such nonces that were filled with a transfer of nothing"
+    );
     describe_counter!(
         "quittance_foreign_nonces_total",
         "Nonces of our signers taken by transactions from outside"
     );
     describe_counter!("quittance_reorgs_total", "Transactions whose block left the chain");
+    describe_counter!(
+        "quittance_undone_total",
+        "Payments whose outcome a reorganisation has undone and nothing could mend: settled and not paid, or failed and paid"
+    );
     describe_counter!("quittance_recoveries_total", "Open slots found at start");
     describe_counter!("quittance_keeper_failures_total", "Keeper passes that failed and are repeated");
     describe_counter!("quittance_payee_checks_total", "ERC-8478 payee checks by outcome");
@@ -58,12 +70,66 @@ fn describe() {
         "Unix time of the keeper's last complete pass"
     );
     describe_gauge!("quittance_lane_open_slots", "Unmined slots of a lane");
-    describe_gauge!("quittance_lane_balance_wei", "Balance of a lane's signer when last seen");
+    describe_gauge!("quittance_lane_balance_wei", "Balance of a lane's signer, at most some seconds old");
+    describe_gauge!(
+        "quittance_lane_state",
+        "1 for the state a lane is in: funded, low on gas money, or paused until it has some"
+    );
     describe_gauge!(
         "quittance_oldest_open_payment_seconds",
         metrics::Unit::Seconds,
         "Age of the oldest payment that is signed and not final"
     );
+}
+
+/// Counters that no network has.
+pub(crate) fn begin() {
+    for endpoint in [Endpoint::Verify, Endpoint::Settle] {
+        let unexpected = endpoint.unexpected();
+        let verdicts = Code::ALL.iter().filter(|code| is_verdict(**code));
+        let decided = verdicts.map(|code| ("200", code.as_str())).chain([("200", "ok")]);
+        for (status, code) in decided.chain([("503", unexpected.as_str())]) {
+            counter!("quittance_answers_total", "endpoint" => endpoint.name(), "status" => status, "code" => code)
+                .increment(0);
+        }
+    }
+    for said in ["success", "pending", "lost"] {
+        counter!("quittance_deliveries_total", "said" => said).increment(0);
+    }
+    for outcome in PAYEE_OUTCOMES {
+        counter!("quittance_payee_checks_total", "outcome" => outcome).increment(0);
+    }
+}
+
+fn is_verdict(code: Code) -> bool {
+    !matches!(code, Code::UnexpectedVerifyError | Code::UnexpectedSettleError)
+}
+
+/// As [`quittance_protocol::payee::Outcome::as_str`] says them.
+const PAYEE_OUTCOMES: [&str; 9] = [
+    "verified-wallet",
+    "verified-delegation",
+    "mismatch",
+    "invalid-delegation",
+    "endpoint-unlisted",
+    "owner-only",
+    "no-agent-wallet",
+    "no-identity",
+    "not-read",
+];
+
+/// Counters of a network, and its lanes before anything is known of them.
+pub(crate) fn begin_network(service: &NetworkService) {
+    for what in Happened::ALL {
+        counter!(what.name(), "network" => network(service)).increment(0);
+    }
+    recovered(service, 0);
+    for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
+        settlements(service, status).increment(0);
+    }
+    for lane in 0..service.lanes.len() {
+        lane_open_slots(service, lane, 0);
+    }
 }
 
 pub(crate) fn answered(endpoint: &'static str, status: u16, code: &'static str, took: Duration) {
@@ -85,22 +151,42 @@ pub(crate) fn payee_checked(outcome: &'static str) {
 pub(crate) enum Happened {
     Replacement,
     Rebroadcast,
+    GapFound,
     GapFilled,
     ForeignNonce,
     Reorg,
+    Undone,
     KeeperFailure,
 }
 
+impl Happened {
+    const ALL: [Self; 8] = [
+        Self::Replacement,
+        Self::Rebroadcast,
+        Self::GapFound,
+        Self::GapFilled,
+        Self::ForeignNonce,
+        Self::Reorg,
+        Self::Undone,
+        Self::KeeperFailure,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Replacement => "quittance_replacements_total",
+            Self::Rebroadcast => "quittance_rebroadcasts_total",
+            Self::GapFound => "quittance_gaps_found_total",
+            Self::GapFilled => "quittance_gaps_filled_total",
+            Self::ForeignNonce => "quittance_foreign_nonces_total",
+            Self::Reorg => "quittance_reorgs_total",
+            Self::Undone => "quittance_undone_total",
+            Self::KeeperFailure => "quittance_keeper_failures_total",
+        }
+    }
+}
+
 pub(crate) fn happened(service: &NetworkService, what: Happened) {
-    let name = match what {
-        Happened::Replacement => "quittance_replacements_total",
-        Happened::Rebroadcast => "quittance_rebroadcasts_total",
-        Happened::GapFilled => "quittance_gaps_filled_total",
-        Happened::ForeignNonce => "quittance_foreign_nonces_total",
-        Happened::Reorg => "quittance_reorgs_total",
-        Happened::KeeperFailure => "quittance_keeper_failures_total",
-    };
-    counter!(name, "network" => network(service)).increment(1);
+    counter!(what.name(), "network" => network(service)).increment(1);
 }
 
 pub(crate) fn recovered(service: &NetworkService, slots: usize) {
@@ -110,9 +196,12 @@ pub(crate) fn recovered(service: &NetworkService, slots: usize) {
 
 pub(crate) fn ended(service: &NetworkService, status: Status) {
     if status.is_terminal() {
-        counter!("quittance_settlements_total", "network" => network(service), "status" => status.as_str())
-            .increment(1);
+        settlements(service, status).increment(1);
     }
+}
+
+fn settlements(service: &NetworkService, status: Status) -> Counter {
+    counter!("quittance_settlements_total", "network" => network(service), "status" => status.as_str())
 }
 
 pub(crate) fn lane_open_slots(service: &NetworkService, lane: usize, count: usize) {
@@ -125,6 +214,16 @@ pub(crate) fn lane_balance(service: &NetworkService, lane: usize, wei: alloy_pri
         .set(f64::from(wei));
 }
 
+pub(crate) fn lane_state(service: &NetworkService, lane: usize, funds: Funds) {
+    for state in Funds::ALL {
+        gauge!(
+            "quittance_lane_state",
+            "network" => network(service), "lane" => lane.to_string(), "state" => state.name()
+        )
+        .set(u8::from(state == funds));
+    }
+}
+
 pub(crate) fn keeper_passed(service: &NetworkService, unix_seconds: u64, oldest_open: Duration) {
     let seconds = u32::try_from(unix_seconds).unwrap_or(u32::MAX);
     gauge!("quittance_keeper_last_pass_seconds", "network" => network(service)).set(seconds);
@@ -134,4 +233,68 @@ pub(crate) fn keeper_passed(service: &NetworkService, unix_seconds: u64, oldest_
 
 fn network(service: &NetworkService) -> String {
     service.network().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+    use std::{collections::BTreeSet, sync::Mutex};
+
+    const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
+
+    /// Keeps what is described, and records nothing.
+    #[derive(Default)]
+    struct Described(Mutex<BTreeSet<(String, &'static str)>>);
+
+    impl Described {
+        fn add(&self, name: &KeyName, kind: &'static str) {
+            self.0.lock().unwrap().insert((name.as_str().to_owned(), kind));
+        }
+    }
+
+    impl Recorder for Described {
+        fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name, "counter");
+        }
+
+        fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name, "gauge");
+        }
+
+        fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name, "histogram");
+        }
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    /// Whoever adds a metric says in the same commit what it means and when it should wake somebody.
+    #[test]
+    fn every_metric_stands_in_the_operators_table() {
+        let described = Described::default();
+        metrics::with_local_recorder(&described, describe);
+        let described = described.0.into_inner().unwrap();
+        let rows = OPERATING.lines().filter(|line| line.starts_with("| `quittance_"));
+        let table: BTreeSet<(String, &str)> = rows
+            .map(|row| {
+                let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+                let [name, kind, labels, meaning, alert] = cells[..] else { panic!("{row}") };
+                assert!(![labels, meaning, alert].contains(&""), "{row}");
+                (name.trim_matches('`').to_owned(), kind)
+            })
+            .collect();
+        let described: BTreeSet<(String, &str)> = described.into_iter().collect();
+        assert_eq!(described, table);
+    }
 }

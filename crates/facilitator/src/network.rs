@@ -1,9 +1,11 @@
 //! One network as served: endpoints, policy, lanes, and the signal that something moved.
 
 use crate::{
+    clock,
     config::NetworkSettings,
     fault::Fault,
-    lane::{self, Lane, keeper::Sent, room::Queues, tally::Tally},
+    lane::{self, Lane, room::Queues, sent::Sent, tally::Tally, trace::Traces},
+    metrics,
     waiting::Waiting,
 };
 use alloy_primitives::{Address, U256};
@@ -78,6 +80,11 @@ const PRICES_AGE_MAX: Duration = Duration::from_secs(20);
 /// A head older than this says nothing about the next block's base fee, which moves by an eighth a block.
 const HEAD_AGE_MAX: Duration = Duration::from_secs(6);
 
+/// Gas money that was seen longer ago is read again for whoever looks at it.
+const FUNDS_AGE_MAX: Duration = Duration::from_secs(5);
+/// How long somebody who looks waits for it.
+const FUNDS_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// A served network.
 #[derive(Debug)]
 pub(crate) struct NetworkService {
@@ -103,8 +110,12 @@ pub(crate) struct NetworkService {
     pub(crate) open_by_lane: Tally,
     /// What this process has sent.
     pub(crate) sent: Sent,
+    /// Searches for what used an authorization.
+    pub(crate) traces: Traces,
     /// A node said that a nonce is consumed: look at the lanes at once.
     pub(crate) doubt: AtomicBool,
+    /// When the lanes' gas money was last seen.
+    funds_seen_at: Mutex<Option<Instant>>,
     prices: Mutex<PriceCache>,
     head_base_fee: Mutex<Option<(u128, Instant)>>,
 }
@@ -152,7 +163,9 @@ impl NetworkService {
             queues: Queues::default(),
             open_by_lane: Tally::default(),
             sent: Sent::default(),
+            traces: Traces::default(),
             doubt: AtomicBool::new(false),
+            funds_seen_at: Mutex::default(),
             prices: Mutex::default(),
             head_base_fee: Mutex::new(None),
         })
@@ -203,12 +216,12 @@ impl NetworkService {
     async fn read_prices(&self) -> Result<Prices, RpcFault> {
         self.note_prices_asked();
         let prices = Prices::read(&self.pool, &self.read_head().await?).await?;
-        self.price_cache().known = Some((prices, now()));
+        self.price_cache().known = Some((prices, clock::instant()));
         Ok(prices)
     }
 
     fn note_prices_asked(&self) {
-        self.price_cache().asked_at = Some(now());
+        self.price_cache().asked_at = Some(clock::instant());
     }
 
     fn price_cache(&self) -> MutexGuard<'_, PriceCache> {
@@ -238,15 +251,56 @@ impl NetworkService {
 
     /// Whether any lane can pay for a plain settlement, whatever it owes for those that are on their way.
     pub(crate) async fn has_gas_money(&self) -> Result<bool, Fault> {
+        let (balances, cost_max) = self.read_funds().await?;
+        Ok(balances.iter().any(|balance| *balance >= cost_max && !balance.is_zero()))
+    }
+
+    /// What the lanes have for gas, and what a plain settlement costs at most.
+    pub(crate) async fn read_funds(&self) -> Result<(Vec<U256>, U256), Fault> {
         let cost_max = self.prices().await?.plain_settlement(self.base_fee(0).await?);
         let balances = lane::balances(&self.pool, &self.lanes).await?;
-        Ok(balances.iter().any(|balance| *balance >= cost_max && !balance.is_zero()))
+        for (lane, balance) in balances.iter().enumerate() {
+            metrics::lane_balance(self, lane, *balance);
+        }
+        self.note_funds(&balances, cost_max);
+        Ok((balances, cost_max))
+    }
+
+    /// The lanes' balances were seen, and a settlement costs so much.
+    pub(crate) fn note_funds(&self, balances: &[U256], cost_max: U256) {
+        *self.funds_seen_at() = Some(clock::instant());
+        for (index, (lane, balance)) in self.lanes.iter().zip(balances).enumerate() {
+            metrics::lane_state(self, index, lane.note_funds(*balance, cost_max));
+        }
+    }
+
+    /// For whoever looks at the metrics: a server that nobody asks and nobody watches reads nothing. Waits for it a moment; what
+    /// a slow node says is there the next time.
+    pub(crate) async fn freshen_funds(self: &Arc<Self>) {
+        {
+            let mut seen_at = self.funds_seen_at();
+            if seen_at.is_some_and(|at| at.elapsed() < FUNDS_AGE_MAX) {
+                return;
+            }
+            *seen_at = Some(clock::instant());
+        }
+        let service = self.clone();
+        let reading = tokio::spawn(async move {
+            if let Err(fault) = service.read_funds().await {
+                tracing::debug!(network = %service.network(), %fault, "the signers' gas money could not be read");
+            }
+        });
+        let _ = tokio::time::timeout(FUNDS_WAIT_MAX, reading).await;
+    }
+
+    fn funds_seen_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.funds_seen_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The latest block.
     pub(crate) async fn read_head(&self) -> Result<Head, RpcFault> {
         let head = watch::head(&self.pool).await?;
-        let entry = Some((head.base_fee.unwrap_or_default(), now()));
+        let entry = Some((head.base_fee.unwrap_or_default(), clock::instant()));
         *self.head_base_fee.lock().unwrap_or_else(PoisonError::into_inner) = entry;
         for lane in &self.lanes {
             lane.set_legacy(head.base_fee.is_none());
@@ -258,11 +312,6 @@ impl NetworkService {
     pub(crate) fn made_room(&self) {
         self.passes.send_modify(|count| *count = count.wrapping_add(1));
     }
-}
-
-#[allow(clippy::disallowed_methods)] // ages of cache entries, an edge
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// `policy.*`, the part every network shares.

@@ -1,16 +1,18 @@
 //! The operator's listener: `/metrics`. Without authentication, so loopback by default.
 
+use crate::{facilitator::Facilitator, network::NetworkService};
 use axum::{Router, extract::State, http::header, routing::get};
+use futures::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 /// How often recorded samples are folded; without it, histograms grow until the next scrape.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Serves until `stopping`.
-pub(crate) async fn serve(listener: TcpListener, handle: PrometheusHandle, stopping: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, handle: PrometheusHandle, facilitator: Arc<Facilitator>) {
+    let stopping = facilitator.stopping.clone();
     let upkeep = {
         let handle = handle.clone();
         async move {
@@ -20,7 +22,7 @@ pub(crate) async fn serve(listener: TcpListener, handle: PrometheusHandle, stopp
             }
         }
     };
-    let routes = Router::new().route("/metrics", get(metrics)).with_state(handle);
+    let routes = Router::new().route("/metrics", get(metrics)).with_state((handle, facilitator));
     tokio::select! {
         () = upkeep => {}
         _ = axum::serve(listener, routes) => {}
@@ -28,6 +30,9 @@ pub(crate) async fn serve(listener: TcpListener, handle: PrometheusHandle, stopp
     }
 }
 
-async fn metrics(State(handle): State<PrometheusHandle>) -> impl axum::response::IntoResponse {
+async fn metrics(
+    State((handle, facilitator)): State<(PrometheusHandle, Arc<Facilitator>)>,
+) -> impl axum::response::IntoResponse {
+    join_all(facilitator.networks.values().map(NetworkService::freshen_funds)).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render())
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     config::{NetworkSettings, PayeeMode, RegistrySettings, Settings},
+    lane::trace,
     names::named,
     network::Prices,
 };
@@ -53,18 +54,23 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
     // Each endpoint by itself: a pool would hide a dead one behind a live one.
     for (index, url) in settings.rpc_urls.iter().enumerate() {
         let subject = format!("{name} rpc_urls[{index}]");
-        let chain = match RpcPool::new(settings.network, std::slice::from_ref(url)) {
-            Ok(pool) => watch::chain_id(&pool).await.map_err(|fault| fault.to_string()),
-            Err(_) => Err("no HTTP client could be made".to_owned()),
+        let Ok(pool) = RpcPool::new(settings.network, std::slice::from_ref(url)) else {
+            findings.push(finding(false, subject, "no HTTP client could be made"));
+            continue;
         };
-        findings.push(match chain {
-            Ok(id) if id == settings.network.chain_id() => finding(true, subject, format!("chain id {id}")),
+        findings.push(match watch::chain_id(&pool).await {
+            Ok(id) if id == settings.network.chain_id() => match logs(&pool).await {
+                Ok(blocks) => {
+                    finding(true, subject, format!("chain id {id}, logs of {blocks} blocks at a time"))
+                }
+                Err(fault) => finding(false, subject, format!("chain id {id}, but {fault}")),
+            },
             Ok(id) => finding(
                 false,
                 subject,
                 format!("chain id {id}, configured is {}", settings.network.chain_id()),
             ),
-            Err(reason) => finding(false, subject, reason),
+            Err(fault) => finding(false, subject, fault.to_string()),
         });
     }
     let Ok(pool) = RpcPool::new(settings.network, &settings.rpc_urls) else { return };
@@ -97,6 +103,11 @@ async fn check_network(settings: &NetworkSettings, findings: &mut Vec<Finding>) 
             Err(fault) => finding(false, subject, fault.to_string()),
         });
     }
+}
+
+/// Which transaction of somebody else's used an authorization, only logs can tell: of how many blocks this node gives them.
+async fn logs(pool: &RpcPool) -> Result<u64, RpcFault> {
+    trace::range_allowed(pool, &watch::head(pool).await?).await
 }
 
 /// What a signer has, and whether that pays for a settlement now.

@@ -10,6 +10,7 @@ use crate::{
     metrics, operator, sweep,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
+use quittance_store::StoreError;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +25,11 @@ const PARK_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The store cannot be opened.
-    #[error("store.url: {0}")]
-    Store(#[from] quittance_store::StoreError),
+    #[error("store.url")]
+    Store(#[source] StoreError),
+    /// The URL itself cannot be used; the error names the key.
+    #[error(transparent)]
+    StoreUrl(StoreError),
     /// No HTTP client could be made.
     #[error("the HTTP client for RPC endpoints could not be made")]
     Client(#[source] reqwest::Error),
@@ -42,6 +46,15 @@ pub enum StartError {
         /// The system's reason.
         reason: std::io::ErrorKind,
     },
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Url(_) => Self::StoreUrl(error),
+            _ => Self::Store(error),
+        }
+    }
 }
 
 /// A server that has begun to listen.
@@ -73,6 +86,8 @@ impl Server {
         };
         let store = quittance_store::open(settings.store_url.expose()).await?;
         let facilitator = Facilitator::new(settings, store).map_err(StartError::Client)?;
+        metrics::begin();
+        facilitator.networks.values().for_each(|service| metrics::begin_network(service));
         let recovery = recover(&facilitator);
         if tokio::time::timeout(RECOVERY_BEFORE_LISTENING, recovery).await.is_err() {
             tracing::warn!("recovery takes longer; the keepers go on with it");
@@ -96,7 +111,7 @@ impl Server {
     pub async fn run(self) {
         let Self { facilitator, listener, operator, router, connections_max } = self;
         if let Some((listener, handle)) = operator {
-            tokio::spawn(operator::serve(listener, handle, facilitator.stopping.clone()));
+            tokio::spawn(operator::serve(listener, handle, facilitator.clone()));
         }
         for service in facilitator.networks.values() {
             tokio::spawn(keeper::run(facilitator.clone(), service.clone()));
@@ -120,7 +135,7 @@ async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, S
     })
 }
 
-/// The signers' transaction counts and the prices, then one keeper pass on every network.
+/// The signers' transaction counts and the prices, then one keeper pass on every network, and what the signers have for gas.
 async fn recover(facilitator: &Arc<Facilitator>) {
     let passes = facilitator.networks.values().map(|service| async move {
         for lane in &service.lanes {
@@ -140,6 +155,7 @@ async fn recover(facilitator: &Arc<Facilitator>) {
         if let Err(fault) = Keeper::new(facilitator, service).pass().await {
             tracing::warn!(network = %service.network(), %fault, "recovery will be repeated");
         }
+        service.freshen_funds().await;
     });
     futures::future::join_all(passes).await;
 }

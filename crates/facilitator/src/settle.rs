@@ -3,19 +3,19 @@
 //! [`begin`] runs in a task of its own, so a caller that hangs up changes nothing. [`follow`] waits for the outcome and
 //! decides who may be told (interface.md, "One payment, one grant").
 
+mod follow;
+mod refuse;
+
+pub(crate) use follow::{Outcome, follow};
+
 use crate::{
-    answer::AnswerLease,
+    answer::give_up,
     clock,
+    cover::{self, uncovered},
     facilitator::Facilitator,
     fault::Fault,
     fault_point::{Point, reached},
-    lane::{
-        self, Lane,
-        keeper::send_attempt,
-        outcome::{self, Chain, Verdict},
-        room,
-        tally::Coming,
-    },
+    lane::{self, Lane, room, sent::send_attempt, tally::Coming},
     network::NetworkService,
     payee::PaymentCheck,
     verify::{GasMoney, already_pending, judge, price, report, reserved_until, service_of, signed_by_payer},
@@ -23,24 +23,32 @@ use crate::{
 use alloy_primitives::B256;
 use quittance_evm::fees::Fees;
 use quittance_protocol::{
-    code::Code,
     payment::{fingerprint, replay_key, signature_digest},
     rules::VerifiedPayment,
-    settlement::{Event, Evidence, Fingerprint, ReplayKey, Status},
+    settlement::{Fingerprint, ReplayKey, Status},
     wire::{Refusal, Request},
 };
-use quittance_store::model::{KeyBinding, KeyUse, LastAnswer, Payment, Reservation, Reserve, SettlementId};
+use quittance_store::{
+    StoreError,
+    model::{KeyBinding, KeyUse, Payment, Reservation, Reserve, SettlementId},
+};
+use refuse::refuse;
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
-const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 /// How often a reservation lost to a twin is tried again before giving up.
 const RESERVE_TRIES: usize = 4;
 /// The most that is kept of `server.request_timeout_ms` for saying what stands.
 const ANSWERING: Duration = Duration::from_secs(1);
 /// What a process that is to stop still waits for the chain.
 const STOPPING: Duration = Duration::from_secs(3);
+/// Why a reservation that a settlement began with is given up.
+const NOT_SIGNED: &str = "it could not be signed while the caller of /settle waited";
+
+/// Why the store's transaction is given up in the end: its caller is being told that nothing was decided.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("too late to be signed")]
+struct TooLate;
 
 /// How long one request may take.
 #[derive(Clone, Copy, Debug)]
@@ -57,27 +65,6 @@ impl Patience {
         let sign = request_timeout.saturating_sub((request_timeout / 8).min(ANSWERING));
         Self { wait: started + settle_wait.min(sign), sign: started + sign }
     }
-}
-
-/// What a caller of `/settle` is told.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The rules, or the state of the payment, say no.
-    Refused(Refusal, Option<Box<Payment>>),
-    /// Executed; this caller alone may be told.
-    Success(Box<Payment>, AnswerLease),
-    /// Signed, not final within the wait; this caller alone may be told, and may ask again.
-    Pending(Box<Payment>, AnswerLease),
-    /// Somebody else was told, or is being told.
-    Duplicate(Box<Payment>),
-    /// Final, and not a success.
-    Failed {
-        payment: Box<Payment>,
-        /// It was so before this caller came.
-        is_old: bool,
-    },
-    /// The payment's identifier belongs to another payment, or to the same one for another resource.
-    IdentifierTaken,
 }
 
 /// How far [`begin`] got.
@@ -150,11 +137,9 @@ pub(crate) async fn begin(
             return Err(Fault::Stopping);
         }
         let now = clock::now();
-        // What verify accepted is settled until its last second: the margin has done its work.
-        let margin = if promised { 0 } else { service.policy.validity_margin_seconds };
-        // The same goes for its payee: it was checked before it was promised.
+        // The payee was checked before it was promised.
         let payee = payee.filter(|_| !promised);
-        let judged = judge(facilitator, request, payee, margin, now);
+        let judged = judge(facilitator, request, payee, promised, now);
         let (verified, gas_money) = match looking(facilitator, patience, judged).await? {
             Ok(verified) => verified,
             Err(refusal) => {
@@ -181,9 +166,16 @@ pub(crate) async fn begin(
             key: identifier,
             ..Reservation::new(terms, reserved_until(terms))
         };
-        let payment = match facilitator.store.reserve(&reservation, now).await? {
+        let reserved = cover::reserve(facilitator, service, &verified, reservation).await;
+        if matches!(reserved, Err(Fault::Store(_))) {
+            // It may be made all the same.
+            give_up(facilitator, reservation.id, Payment::FIRST_VERSION, NOT_SIGNED);
+        }
+        let mut is_ours = false;
+        let payment = match reserved? {
             Reserve::Fresh(payment) => {
                 reached(Point::SettleReserved);
+                is_ours = true;
                 payment
             }
             Reserve::Same(payment) if payment.status == Status::Reserved => {
@@ -197,9 +189,15 @@ pub(crate) async fn begin(
             }
             Reserve::Same(payment) => return Ok(Begun::found(&payment).before_any_answer()),
             Reserve::Other(_) => return Ok(Begun::Refused(already_pending())),
+            Reserve::Uncovered => return Ok(Begun::Refused(uncovered())),
             Reserve::KeyTaken => return Ok(Begun::IdentifierTaken),
         };
-        if sign_and_send(facilitator, service, &payment, &verified, offer).await? {
+        let signed = sign_and_send(facilitator, service, &payment, &verified, offer, patience).await;
+        if signed.is_err() && is_ours {
+            // Nobody was promised anything, and nobody was told of it. What is signed all the same has another version.
+            give_up(facilitator, payment.id, payment.version, NOT_SIGNED);
+        }
+        if signed? {
             place.stored();
             return Ok(Begun::found(&payment).before_any_answer());
         }
@@ -255,101 +253,12 @@ async fn known(
 /// The terms of a payment are no secret, so that they alone earn no answer about it: the request must bring the signature
 /// that was believed, or prove another one.
 async fn begun_by(facilitator: &Facilitator, request: &Request, payment: &Payment) -> Result<Begun, Fault> {
-    if payment.terms.signature != Some(signature_digest(&request.payment))
+    if payment.terms.signature != Some(signature_digest(&request.payment, &request.requirement))
         && let Err(refusal) = signed_by_payer(facilitator, request).await?
     {
         return Ok(Begun::Refused(refusal));
     }
     Ok(Begun::found(payment))
-}
-
-/// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
-/// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
-/// token does not have, to be free for a second promise. That the nonce is used says nothing of who was paid by it.
-///
-/// What came of running the call speaks of the signature in it, and a contract wallet can accept a second one that then
-/// fails: it says nothing about the one that was promised. A token may even repeat the wallet's own words, so that a
-/// lack of money counts as such as well. Told apart by their bytes: another spelling of the same signature, or a
-/// promise of which no signature is known, keeps the promise, which costs a nonce until its window closes.
-fn proves_nothing_executes(code: Code, same_signature: bool) -> bool {
-    match code {
-        Code::AssetNotDeployed | Code::Eip3009NotSupported => true,
-        Code::InsufficientBalance | Code::SimulationFailed | Code::TransferEventMismatch => same_signature,
-        _ => false,
-    }
-}
-
-async fn refuse(
-    facilitator: &Facilitator,
-    service: &NetworkService,
-    request: &Request,
-    refusal: Refusal,
-    patience: Patience,
-) -> Result<Begun, Fault> {
-    let key = &replay_key(&request.payment, &request.requirement);
-    let fingerprint = fingerprint(&request.payment, &request.requirement);
-    let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
-    let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
-    if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
-        // How it ended says more, with the transaction, than that it ended.
-        return Ok(Begun::found(&payment));
-    }
-    if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
-        return Ok(Begun::Refused(refusal));
-    }
-    if payment.status != Status::Reserved {
-        // A twin settled it while we were reading: "nonce used" would be about our own transaction.
-        return Ok(begun_by(facilitator, request, &payment).await?.before_any_answer());
-    }
-    let same_signature = payment.terms.signature == Some(signature_digest(&request.payment));
-    let (event, evidence) = if proves_nothing_executes(refusal.code, same_signature) {
-        let (reason, message) = (Some(refusal.code), Some(refusal.message.clone()));
-        (Event::Refused, Evidence { reason, message, ..Evidence::default() })
-    } else if refusal.code == Code::NonceAlreadyUsed
-        && let Some(found) = done_by_others(facilitator, service, &payment, patience).await
-    {
-        found
-    } else {
-        return Ok(Begun::Refused(refusal));
-    };
-    let has_transaction = evidence.tx_hash.is_some();
-    let ended = facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
-    match ended {
-        Some(payment) => {
-            service.waiting.announce(payment.id);
-            // The row says more than the refusal: which transaction it was.
-            let begun = Begun::found(&payment).before_any_answer();
-            Ok(if has_transaction { begun } else { Begun::Refused(refusal) })
-        }
-        None => Ok(match known(facilitator, request, key, fingerprint).await? {
-            Known::Begun(begun) => begun.before_any_answer(),
-            Known::Reserved | Known::No => Begun::Refused(refusal),
-        }),
-    }
-}
-
-/// Somebody else has used the nonce of a payment that was promised: what came of that. `None`: it could not be read, or is not
-/// deep enough yet, and the promise stays.
-async fn done_by_others(
-    facilitator: &Facilitator,
-    service: &NetworkService,
-    payment: &Payment,
-    patience: Patience,
-) -> Option<(Event, Evidence)> {
-    let look = async {
-        match Chain::read(service).await? {
-            Some(chain) => outcome::of_reserved(service, &chain, &payment.terms).await,
-            None => Ok(Verdict::Unknown),
-        }
-    };
-    match looking(facilitator, patience, look).await {
-        Ok(Verdict::Final(event, evidence)) => Some((event, evidence)),
-        Ok(Verdict::StillAlive | Verdict::Unknown) => None,
-        Err(fault) => {
-            tracing::warn!(settlement_id = %payment.id, %fault, "what used a promised nonce could not be read");
-            None
-        }
-    }
 }
 
 /// A place in a lane, and what the transaction there offers.
@@ -383,19 +292,28 @@ async fn sign_and_send(
     payment: &Payment,
     verified: &VerifiedPayment,
     Offer { lane, slot, fees }: Offer<'_>,
+    patience: Patience,
 ) -> Result<bool, Fault> {
     let gas_limit = verified.gas_limit();
     let (to, data) = verified.call();
     let signed = facilitator
         .store
         .sign_slot(payment.id, payment.version, &lane.id(), &|nonce| {
+            // The lane may have been in other hands for long.
+            if clock::instant() >= patience.sign {
+                return Err(TooLate.into());
+            }
             let attempt = lane.sign_payment(nonce, fees, gas_limit, to, data)?;
             // Before the row is visible to the keeper, so that the bytes do not go out twice.
             service.sent.mark(attempt.hash);
             reached(Point::SettleSigning);
             Ok(attempt)
         })
-        .await?;
+        .await
+        .map_err(|fault| match fault {
+            StoreError::Sign(cause) if cause.is::<TooLate>() => Fault::Timeout,
+            fault => fault.into(),
+        })?;
     let Some(signed) = signed else { return Ok(false) };
     slot.stored();
     tracing::info!(
@@ -414,83 +332,6 @@ async fn sign_and_send(
     });
     service.waiting.announce(payment.id);
     Ok(true)
-}
-
-/// Waits for the outcome of a payment as long as `patience` lasts, and decides whether this caller may be told.
-///
-/// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
-/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. What a caller
-/// `found` when it came tells twins from repeats.
-pub(crate) async fn follow(
-    facilitator: &Arc<Facilitator>,
-    service: &NetworkService,
-    found: Found,
-    patience: Patience,
-) -> Result<Outcome, Fault> {
-    let (id, answers_seen) = (found.id, found.answers);
-    let mut place = service.waiting.wait_for(id);
-    loop {
-        let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
-        if payment.answers > answers_seen && !payment.answer_in_flight {
-            // Another caller was told while this one waited: that one comes back for the rest.
-            return Ok(Outcome::Duplicate(payment));
-        }
-        match payment.status {
-            Status::Refused => {
-                let code = payment.reason.unwrap_or(Code::SimulationFailed);
-                let message = payment.message.clone().unwrap_or_default();
-                return Ok(Outcome::Refused(Refusal::new(code, message), Some(payment)));
-            }
-            Status::Failed | Status::SettledElsewhere => {
-                return Ok(Outcome::Failed { payment, is_old: found.is_final });
-            }
-            Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
-                if !payment.answer_in_flight {
-                    return Ok(Outcome::Duplicate(payment));
-                }
-                // On its way to another caller: if that one is gone, this one is next.
-                facilitator.store.lapse_answer(id).await?;
-            }
-            Status::Settled => {
-                if let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
-                    return Ok(Outcome::Success(payment, lease));
-                }
-            }
-            Status::Reserved | Status::Signed | Status::Mined => {}
-        }
-        let over = tokio::time::timeout_at(patience.wait, async {
-            tokio::select! {
-                () = place.moved() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = facilitator.stopping.cancelled() => {}
-            }
-        })
-        .await
-        .is_err();
-        if over || facilitator.stopping.is_cancelled() {
-            return out_of_time(facilitator, found).await;
-        }
-    }
-}
-
-/// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
-async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Outcome, Fault> {
-    let payment = Box::new(facilitator.store.payment(found.id).await?.ok_or(Fault::Internal)?);
-    match payment.status {
-        Status::Reserved => return Err(Fault::Timeout),
-        Status::Refused | Status::Failed | Status::SettledElsewhere => {
-            return Ok(Outcome::Failed { payment, is_old: found.is_final });
-        }
-        Status::Signed | Status::Mined | Status::Settled => {}
-    }
-    let Some(lease) = AnswerLease::take(facilitator, found.id, found.answers).await? else {
-        return Ok(Outcome::Duplicate(payment));
-    };
-    Ok(match payment.status {
-        // It became final this very moment.
-        Status::Settled => Outcome::Success(payment, lease),
-        _ => Outcome::Pending(payment, lease),
-    })
 }
 
 /// The hash to show for a payment, or the empty string when nothing was signed.

@@ -6,6 +6,7 @@ use crate::{
     fault::Fault,
     fault_point::{Point, reached},
     lane::outcome::{self, Chain, Verdict},
+    metrics,
     network::NetworkService,
 };
 use futures::{StreamExt as _, stream};
@@ -21,7 +22,7 @@ use uuid::Uuid;
 /// How often reservations are looked at whose authorization has died lately.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// "Lately". What the chain did not tell in this time, it is asked again with all the others.
-const LATELY_SECONDS: u64 = 600;
+const LATELY: Duration = Duration::from_secs(600);
 /// How often all of them are looked at, and old keys forgotten.
 const SWEEP_ALL_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Reservations read at a time.
@@ -37,7 +38,7 @@ pub(crate) async fn reservations(facilitator: Arc<Facilitator>, service: Arc<Net
     while goes_on(&facilitator, SWEEP_EVERY).await {
         let all = all_at.is_none_or(|at| at.elapsed() >= SWEEP_ALL_EVERY);
         if all {
-            all_at = Some(now());
+            all_at = Some(clock::instant());
         }
         if let Err(fault) = sweep_reservations(&facilitator, &service, all).await {
             tracing::warn!(network = %service.network(), %fault, "reservations were not swept");
@@ -50,15 +51,14 @@ async fn sweep_reservations(
     service: &NetworkService,
     all: bool,
 ) -> Result<(), Fault> {
-    let now = clock::now();
-    let from = if all { 0 } else { now.0.saturating_sub(LATELY_SECONDS) };
-    let mut after = (UnixSeconds(from), SettlementId(Uuid::nil()));
+    let lately = if all { None } else { Some(LATELY) };
+    let mut after = (UnixSeconds(0), SettlementId(Uuid::nil()));
     loop {
-        let batch = facilitator.store.outlived(service.network(), after, now, BATCH_ROWS).await?;
+        let batch = facilitator.store.outlived(service.network(), lately, after, BATCH_ROWS).await?;
         let Some((expired_at, last)) = batch.last() else { return Ok(()) };
         after = (*expired_at, last.id);
         // Again for every batch: nodes forget the state of old blocks.
-        let Some(chain) = Chain::read(service).await? else { return Ok(()) };
+        let Some(chain) = Chain::read_proven(service).await? else { return Ok(()) };
         stream::iter(&batch)
             .for_each_concurrent(AT_ONCE, |(_, payment)| async {
                 // One that cannot be read holds up no other.
@@ -76,13 +76,16 @@ async fn end(
     chain: &Chain,
     payment: &Payment,
 ) -> Result<(), Fault> {
-    let (event, evidence) = match outcome::of_reserved(service, chain, &payment.terms).await? {
+    let (event, evidence) = match outcome::of_reserved(service, chain, payment).await? {
         Verdict::Final(event, evidence) => (event, evidence),
         Verdict::StillAlive => (Event::Refused, Evidence::outlived()),
         Verdict::Unknown => return Ok(()),
     };
-    facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
+    let ended = facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
     reached(Point::ReservationsExpired);
+    if let Some(ended) = ended {
+        metrics::ended(service, ended.status);
+    }
     service.waiting.announce(payment.id);
     Ok(())
 }
@@ -110,9 +113,4 @@ async fn goes_on(facilitator: &Facilitator, pause: Duration) -> bool {
         () = facilitator.stopping.cancelled() => false,
         () = tokio::time::sleep(pause) => true,
     }
-}
-
-#[allow(clippy::disallowed_methods)] // when this process last looked, an edge
-fn now() -> Instant {
-    Instant::now()
 }

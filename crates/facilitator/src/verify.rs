@@ -1,8 +1,9 @@
 //! `/verify`: parsed request → facts in one round trip → rules → pending set → answer.
 
 use crate::{
-    answer::Promise,
+    answer::{Promise, UNTOLD, give_up},
     clock,
+    cover::{self, uncovered},
     facilitator::Facilitator,
     fault::Fault,
     fault_point::{Point, reached},
@@ -14,6 +15,7 @@ use alloy_primitives::U256;
 use quittance_evm::{fees::Fees, lens};
 use quittance_protocol::{
     code::Code,
+    facts::ChainFacts,
     rules::{self, Policy, VerifiedPayment},
     settlement::NewPayment,
     units::UnixSeconds,
@@ -40,12 +42,13 @@ pub(crate) enum Verdict {
     IdentifierTaken,
 }
 
-/// An error is our outage, and no verdict.
+/// An error is our outage, and no verdict. `place` is kept until nothing is done for the caller any more.
 pub(crate) async fn verify(
     facilitator: &Arc<Facilitator>,
     request: &Request,
     payee: Option<&PaymentCheck>,
     identifier: Option<KeyUse>,
+    place: impl Send + 'static,
 ) -> Result<Verdict, Fault> {
     let now = clock::now();
     if let Some(identifier) = &identifier
@@ -57,8 +60,7 @@ pub(crate) async fn verify(
     if facilitator.reserve_on_verify {
         service.freshen_prices();
     }
-    let margin = service.policy.validity_margin_seconds;
-    let (verified, gas_money) = match judge(facilitator, request, payee, margin, now).await? {
+    let (verified, gas_money) = match judge(facilitator, request, payee, false, now).await? {
         Ok(verified) => verified,
         Err(refusal) => return Ok(Verdict::Refused(refusal)),
     };
@@ -74,20 +76,28 @@ pub(crate) async fn verify(
     // In a task of its own, so that a caller that hangs up leaves no reservation half made. One that hangs up earlier leaves
     // nothing at all: not even for the moment in which it asks again.
     let reserving = {
-        let (facilitator, terms) = (facilitator.clone(), terms.clone());
+        let (facilitator, service, verified) = (facilitator.clone(), service.clone(), verified.clone());
         let report = report(payee);
         facilitator.tasks.clone().spawn(async move {
+            let _place = place;
+            let terms = verified.terms();
             let reservation = Reservation {
                 payee: report.as_deref(),
                 key: identifier.as_ref(),
-                ..Reservation::new(&terms, reserved_until(&terms))
+                ..Reservation::new(terms, reserved_until(terms))
             };
-            Ok(match facilitator.store.reserve(&reservation, now).await? {
+            let reserved = cover::reserve(&facilitator, &service, &verified, reservation).await;
+            if matches!(reserved, Err(Fault::Store(_))) {
+                // It may be made all the same, and its caller hears nothing of it.
+                give_up(&facilitator, reservation.id, Payment::FIRST_VERSION, UNTOLD);
+            }
+            Ok(match reserved? {
                 Reserve::Fresh(payment) => {
                     reached(Point::VerifyReserved);
                     Verdict::Promised(Box::new(Promise::new(&facilitator, payment)))
                 }
                 Reserve::Same(_) | Reserve::Other(_) => Verdict::Refused(already_pending()),
+                Reserve::Uncovered => Verdict::Refused(uncovered()),
                 Reserve::KeyTaken => Verdict::IdentifierTaken,
             })
         })
@@ -117,22 +127,21 @@ pub(crate) async fn price(
     let (_, data) = verified.call();
     let (fees, cost_max) = service.prices().await?.first_offer(base_fee, verified.gas_limit(), data.len());
     facilitator.check_fee_cap(cost_max)?;
-    for (lane, balance) in service.lanes.iter().zip(&gas_money.lane_balances) {
-        lane.note_funds(*balance, cost_max);
-    }
+    service.note_funds(&gas_money.lane_balances, cost_max);
     Ok((fees, cost_max))
 }
 
-/// The rules on fresh facts; nothing is written. `/settle` asks the same question again, of a payment that verify has
-/// promised without a margin before the end of its window.
+/// The rules on fresh facts; nothing is written. `/settle` asks the same question again. What verify has promised is settled until
+/// its last second: the margin has done its work. Nor is it refused on the word of a node that is late.
 pub(crate) async fn judge(
     facilitator: &Facilitator,
     request: &Request,
     payee: Option<&PaymentCheck>,
-    validity_margin_seconds: u64,
+    is_promised: bool,
     now: UnixSeconds,
 ) -> Result<Result<(VerifiedPayment, GasMoney), Refusal>, Fault> {
     let service = service_of(facilitator, request)?;
+    let validity_margin_seconds = if is_promised { 0 } else { service.policy.validity_margin_seconds };
     let policy = Policy { validity_margin_seconds, ..service.policy.clone() };
     if let Err(refusal) = rules::check_offline(request, &policy, now) {
         return Ok(Err(refusal));
@@ -142,17 +151,28 @@ pub(crate) async fn judge(
         return Ok(Err(too_long()));
     }
     let reading = lens::read(&service.pool, request, &policy, &lanes, now);
-    let reading = PaymentCheck::beside(payee, &facilitator.payee, reading).await?;
+    let mut reading = PaymentCheck::beside(payee, &facilitator.payee, reading).await?;
+    // The clock is read again: a slow node must not let a window close unnoticed.
+    let check = |facts: &ChainFacts| rules::check(request, facts, &policy, now.max(clock::now()));
+    let mut verified = check(&reading.facts);
+    let youngest = service.pool.youngest();
+    if is_promised && reading.facts.block.number < youngest && verified.as_ref().is_err_and(can_be_outdated) {
+        reading = lens::read_since(&service.pool, request, &policy, &lanes, now, youngest).await?;
+        verified = check(&reading.facts);
+    }
     for (lane, balance) in reading.lane_balances.iter().enumerate() {
         metrics::lane_balance(service, lane, *balance);
     }
     let gas_money = GasMoney { base_fee: reading.facts.block.base_fee, lane_balances: reading.lane_balances };
-    // The clock is read again: a slow node must not let a window close unnoticed.
-    let verified = rules::check(request, &reading.facts, &policy, now.max(clock::now()));
     Ok(match (verified, payee.and_then(PaymentCheck::refusal)) {
         (Ok(_), Some(refusal)) => Err(refusal),
         (verified, _) => verified.map(|verified| (verified, gas_money)),
     })
+}
+
+/// A nonce that was used in an old block is used in a younger one. All else can have come right since.
+fn can_be_outdated(refusal: &Refusal) -> bool {
+    refusal.code != Code::NonceAlreadyUsed
 }
 
 /// Whether the payer signed this, for a payment that is beyond judging: who only knows its terms is told nothing of it.

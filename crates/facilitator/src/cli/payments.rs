@@ -3,18 +3,22 @@
 //! Every action is one the keeper could take itself: nothing here can double a payment.
 
 use crate::{
-    clock, config,
+    config,
     facilitator::Facilitator,
     http::shape,
-    lane::keeper::{self, Keeper},
+    lane::{keeper::Keeper, sent::send_attempt_again},
     names::named,
 };
 use clap::Subcommand;
+use quittance_evm::send::SendOutcome;
 use quittance_protocol::settlement::Status;
-use quittance_store::model::{Payment, PaymentFilter, SettlementId};
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use quittance_store::{
+    Store, StoreError,
+    model::{Attempt, AttemptKind, Payment, PaymentFilter, SettlementId},
+};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
-/// Rows `list` shows at most.
+/// Rows that are shown at most.
 const ROWS_MAX: u32 = 1000;
 
 #[derive(Debug, clap::Args)]
@@ -42,11 +46,14 @@ enum Action {
         /// Settlement id.
         id: String,
     },
-    /// Payments that are signed and not final for longer than this.
+    /// Payments that are signed and not final for longer than this, the oldest first. Exit 1 if there is one.
     Stuck {
-        /// Seconds since they were signed.
+        /// Seconds since they were first signed.
         #[arg(long, default_value_t = 120)]
         seconds: u64,
+        /// At most this many rows (1 to 1000).
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
     },
     /// Send the newest signed bytes of a payment again. Identical bytes are the identical transaction.
     Rebroadcast {
@@ -62,20 +69,36 @@ enum Action {
 
 pub(super) async fn run(arguments: Payments) -> anyhow::Result<ExitCode> {
     let settings = config::load(arguments.config.as_deref())?;
-    let store = quittance_store::open(settings.store_url.expose()).await?;
+    let store = open(settings.store_url.expose(), &arguments.action).await?;
     let facilitator = Facilitator::new(&settings, store)?;
     match arguments.action {
         Action::List { status, limit } => list(&facilitator, status.as_deref(), limit).await,
         Action::Show { id } => show(&facilitator, &id).await,
-        Action::Stuck { seconds } => stuck(&facilitator, seconds).await,
+        Action::Stuck { seconds, limit } => stuck(&facilitator, seconds, limit).await,
         Action::Rebroadcast { id } => rebroadcast(&facilitator, &id).await,
         Action::Cancel { id } => cancel(&facilitator, &id).await,
     }
 }
 
-fn print_row(payment: &Payment) {
+/// Whatever only reads does so beside the server, and leaves the schema as that wants it.
+async fn open(url: &str, action: &Action) -> anyhow::Result<Arc<dyn Store>> {
+    match action {
+        Action::List { .. } | Action::Show { .. } | Action::Stuck { .. } | Action::Rebroadcast { .. } => {
+            Ok(quittance_store::open_to_read(url).await?)
+        }
+        Action::Cancel { .. } => quittance_store::open(url).await.map_err(|error| match error {
+            StoreError::Locked => anyhow::anyhow!(
+                "cancel writes to the store, and a server has the SQLite file open: stop the server, cancel, and start it \
+                 again; or use PostgreSQL, where both run at once"
+            ),
+            other => other.into(),
+        }),
+    }
+}
+
+fn row(payment: &Payment) -> String {
     let terms = &payment.terms;
-    println!(
+    format!(
         "{}  {:17}  {} {}  to {}  {}",
         payment.id,
         payment.status.as_str(),
@@ -83,14 +106,14 @@ fn print_row(payment: &Payment) {
         named(terms.key.network, terms.key.verifying_contract),
         named(terms.key.network, terms.pay_to),
         crate::settle::shown_hash(payment),
-    );
+    )
 }
 
 async fn list(facilitator: &Facilitator, status: Option<&str>, limit: u32) -> anyhow::Result<ExitCode> {
     let status = status.map(str::parse::<Status>).transpose()?;
     let filter = PaymentFilter { status, ..PaymentFilter::default() };
     for payment in facilitator.store.find(&filter, limit.clamp(1, ROWS_MAX)).await? {
-        print_row(&payment);
+        println!("{}", row(&payment));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -103,6 +126,7 @@ async fn find(facilitator: &Facilitator, id: &str) -> anyhow::Result<Payment> {
 async fn show(facilitator: &Facilitator, id: &str) -> anyhow::Result<ExitCode> {
     let payment = find(facilitator, id).await?;
     let mut body = shape::settlement(&payment);
+    let terms = &payment.terms;
     let attempts: Vec<_> = facilitator
         .store
         .attempts(payment.id)
@@ -110,6 +134,7 @@ async fn show(facilitator: &Facilitator, id: &str) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|attempt| {
             serde_json::json!({
+                "kind": kind(attempt),
                 "transaction": attempt.signed.hash,
                 "laneNonce": attempt.lane_nonce.0,
                 "maxFeePerGas": attempt.signed.max_fee_per_gas.to_string(),
@@ -120,26 +145,59 @@ async fn show(facilitator: &Facilitator, id: &str) -> anyhow::Result<ExitCode> {
         })
         .collect();
     if let Some(object) = body.as_object_mut() {
+        // For the eye, beside the bare addresses that scripts take.
+        for (key, address) in [
+            ("assetName", terms.key.verifying_contract),
+            ("payerName", terms.key.authorizer),
+            ("payToName", terms.pay_to),
+        ] {
+            object.insert(key.into(), named(terms.key.network, address).into());
+        }
         object.insert("attempts".into(), attempts.into());
     }
     println!("{}", serde_json::to_string_pretty(&body)?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Exit 1 when something is stuck, so that a monitor can call it.
-async fn stuck(facilitator: &Facilitator, seconds: u64) -> anyhow::Result<ExitCode> {
-    let before = i64::try_from(clock::now().0.saturating_sub(seconds))?;
-    let mut found = false;
-    for status in [Status::Signed, Status::Mined] {
-        let filter = PaymentFilter { status: Some(status), ..PaymentFilter::default() };
-        for payment in facilitator.store.find(&filter, ROWS_MAX).await? {
-            if payment.updated_at <= before {
-                found = true;
-                print_row(&payment);
-            }
-        }
+/// What a transaction of a payment's slot was signed for: the payment, the same at a higher price, or nothing in its place.
+fn kind(attempt: &Attempt) -> &'static str {
+    match (attempt.signed.kind, attempt.sequence) {
+        (AttemptKind::Payment, 0) => "payment",
+        (AttemptKind::Payment, _) => "replacement",
+        (AttemptKind::Filler, _) => "cancel",
     }
-    Ok(if found { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the nodes said of bytes that were sent again, as a sentence goes on.
+fn said(outcome: SendOutcome) -> &'static str {
+    match outcome {
+        SendOutcome::Accepted => "sent: a node took it",
+        SendOutcome::AlreadyKnown => "sent: a node has it, or one of its nonce, already",
+        SendOutcome::NonceConsumed => "sent: the chain has used its nonce; the server will find out by what",
+        SendOutcome::NonceTooHigh => "refused: the node lacks a transaction of a lower nonce",
+        SendOutcome::Underpriced => "refused: it offers too little; the server replaces it",
+        SendOutcome::InsufficientFunds => "refused: the signer cannot pay for gas",
+        SendOutcome::FeeAboveCap => {
+            "refused: it offers more than the node lets through (geth: --rpc.txfeecap)"
+        }
+        SendOutcome::GasLimit => "refused: no node takes a transaction of its gas limit",
+        SendOutcome::PoolFull => "refused: the node has no room for it now",
+        SendOutcome::Unknown => "sent: no node gave an answer that is known here; the bytes may have arrived",
+    }
+}
+
+/// Exit 1 when something is stuck, so that a monitor can call it.
+async fn stuck(facilitator: &Facilitator, seconds: u64, limit: u32) -> anyhow::Result<ExitCode> {
+    let limit = limit.clamp(1, ROWS_MAX);
+    let mut stuck = facilitator.store.stuck(Duration::from_secs(seconds), limit + 1).await?;
+    let more = stuck.split_off(stuck.len().min(usize::try_from(limit)?));
+    for found in &stuck {
+        println!("{}  signed {} s ago", row(&found.payment), found.signed_ago.as_secs());
+    }
+    if !more.is_empty() {
+        eprintln!("these are the oldest {limit}; there are more");
+    }
+    Ok(if stuck.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn rebroadcast(facilitator: &Arc<Facilitator>, id: &str) -> anyhow::Result<ExitCode> {
@@ -154,8 +212,8 @@ async fn rebroadcast(facilitator: &Arc<Facilitator>, id: &str) -> anyhow::Result
         .ok_or_else(|| anyhow::anyhow!("the payment's network is not in this configuration"))?;
     let attempts = facilitator.store.attempts(payment.id).await?;
     let newest = attempts.last().ok_or_else(|| anyhow::anyhow!("nothing was signed for this payment"))?;
-    let outcome = keeper::send_attempt_again(service, newest).await;
-    println!("{}  {outcome:?}", newest.signed.hash);
+    let outcome = send_attempt_again(service, newest).await;
+    println!("{}  {}", newest.signed.hash, said(outcome));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,0 +1,108 @@
+//! Who is told what becomes of a payment, and when.
+
+use super::{Found, Patience};
+use crate::{answer::AnswerLease, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use quittance_protocol::{code::Code, settlement::Status, wire::Refusal};
+use quittance_store::model::{LastAnswer, Payment};
+use std::{sync::Arc, time::Duration};
+
+/// How often a waiting caller looks at the row even if this process moved nothing: another one may have.
+const LOOK_EVERY: Duration = Duration::from_millis(1_000);
+
+/// What a caller of `/settle` is told.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The rules, or the state of the payment, say no.
+    Refused(Refusal, Option<Box<Payment>>),
+    /// Executed; this caller alone may be told.
+    Success(Box<Payment>, AnswerLease),
+    /// Signed, not final within the wait; this caller alone may be told, and may ask again.
+    Pending(Box<Payment>, AnswerLease),
+    /// Somebody else was told, or is being told.
+    Duplicate(Box<Payment>),
+    /// Final, and not a success.
+    Failed {
+        payment: Box<Payment>,
+        /// It was so before this caller came.
+        is_old: bool,
+    },
+    /// The payment's identifier belongs to another payment, or to the same one for another resource.
+    IdentifierTaken,
+}
+
+/// Waits for the outcome of a payment as long as `patience` lasts, and decides whether this caller may be told.
+///
+/// Of all callers of one payment, the one that takes the answer lease is told success or `settlement_pending`. The others
+/// wait for its fate: if its answer is said they are duplicates, if it is gone one of them takes its place. What a caller
+/// `found` when it came tells twins from repeats.
+pub(crate) async fn follow(
+    facilitator: &Arc<Facilitator>,
+    service: &NetworkService,
+    found: Found,
+    patience: Patience,
+) -> Result<Outcome, Fault> {
+    let (id, answers_seen) = (found.id, found.answers);
+    let mut place = service.waiting.wait_for(id);
+    loop {
+        let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
+        if payment.answers > answers_seen && !payment.answer_in_flight {
+            // Another caller was told while this one waited: that one comes back for the rest.
+            return Ok(Outcome::Duplicate(payment));
+        }
+        match payment.status {
+            Status::Refused => {
+                let code = payment.reason.unwrap_or(Code::SimulationFailed);
+                let message = payment.message.clone().unwrap_or_default();
+                return Ok(Outcome::Refused(Refusal::new(code, message), Some(payment)));
+            }
+            Status::Failed | Status::SettledElsewhere => {
+                return Ok(Outcome::Failed { payment, is_old: found.is_final });
+            }
+            Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
+                if !payment.answer_in_flight {
+                    return Ok(Outcome::Duplicate(payment));
+                }
+                // On its way to another caller: if that one is gone, this one is next.
+                facilitator.store.lapse_answer(id).await?;
+            }
+            Status::Settled => {
+                if let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
+                    return Ok(Outcome::Success(payment, lease));
+                }
+            }
+            Status::Reserved | Status::Signed | Status::Mined => {}
+        }
+        let over = tokio::time::timeout_at(patience.wait, async {
+            tokio::select! {
+                () = place.moved() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = facilitator.stopping.cancelled() => {}
+            }
+        })
+        .await
+        .is_err();
+        if over || facilitator.stopping.is_cancelled() {
+            return out_of_time(facilitator, found).await;
+        }
+    }
+}
+
+/// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
+async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Outcome, Fault> {
+    let payment = Box::new(facilitator.store.payment(found.id).await?.ok_or(Fault::Internal)?);
+    match payment.status {
+        Status::Reserved => return Err(Fault::Timeout),
+        Status::Refused | Status::Failed | Status::SettledElsewhere => {
+            return Ok(Outcome::Failed { payment, is_old: found.is_final });
+        }
+        Status::Signed | Status::Mined | Status::Settled => {}
+    }
+    let Some(lease) = AnswerLease::take(facilitator, found.id, found.answers).await? else {
+        return Ok(Outcome::Duplicate(payment));
+    };
+    Ok(match payment.status {
+        // It became final this very moment.
+        Status::Settled => Outcome::Success(payment, lease),
+        _ => Outcome::Pending(payment, lease),
+    })
+}

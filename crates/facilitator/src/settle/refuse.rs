@@ -1,0 +1,116 @@
+//! What a refusal means for a payment that may be promised.
+
+use super::{Begun, Known, Patience, begun_by, known, looking};
+use crate::{
+    facilitator::Facilitator,
+    fault::Fault,
+    lane::outcome::{self, Chain, Verdict},
+    metrics,
+    network::NetworkService,
+};
+use quittance_protocol::{
+    code::Code,
+    payment::{fingerprint, replay_key, signature_digest},
+    settlement::{Event, Evidence, Status},
+    wire::{Refusal, Request},
+};
+use quittance_store::model::Payment;
+
+/// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
+/// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
+/// token does not have, to be free for a second promise. That the nonce is used says nothing of who was paid by it.
+///
+/// What came of running the call speaks of the signature in it, and a contract wallet can accept a second one that then
+/// fails: it says nothing about the one that was promised. A token may even repeat the wallet's own words, so that a
+/// lack of money, a pause and a deny list count as such as well. Told apart by their bytes: another spelling of the same
+/// signature, or a promise of which no signature is known, keeps the promise, which costs a nonce until its window closes.
+fn proves_nothing_executes(code: Code, same_signature: bool) -> bool {
+    match code {
+        Code::AssetNotDeployed | Code::Eip3009NotSupported => true,
+        Code::InsufficientBalance
+        | Code::TokenPaused
+        | Code::AccountBlacklisted
+        | Code::SimulationFailed
+        | Code::TransferEventMismatch => same_signature,
+        _ => false,
+    }
+}
+
+/// Ends the reservation the refusal speaks of, if it does.
+pub(super) async fn refuse(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    request: &Request,
+    refusal: Refusal,
+    patience: Patience,
+) -> Result<Begun, Fault> {
+    let key = &replay_key(&request.payment, &request.requirement);
+    let fingerprint = fingerprint(&request.payment, &request.requirement);
+    let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
+    let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
+    if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
+        // How it ended says more, with the transaction, than that it ended.
+        return Ok(Begun::found(&payment));
+    }
+    if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
+        return Ok(Begun::Refused(refusal));
+    }
+    if payment.status != Status::Reserved {
+        // A twin settled it while we were reading: "nonce used" would be about our own transaction.
+        return Ok(begun_by(facilitator, request, &payment).await?.before_any_answer());
+    }
+    let same_signature =
+        payment.terms.signature == Some(signature_digest(&request.payment, &request.requirement));
+    let (event, evidence) = if proves_nothing_executes(refusal.code, same_signature) {
+        let (reason, message) = (Some(refusal.code), Some(refusal.message.clone()));
+        (Event::Refused, Evidence { reason, message, ..Evidence::default() })
+    } else if matches!(refusal.code, Code::NonceAlreadyUsed | Code::ValidBefore)
+        && let Some(found) = over(facilitator, service, &payment, patience).await
+    {
+        found
+    } else {
+        return Ok(Begun::Refused(refusal));
+    };
+    let has_transaction = evidence.tx_hash.is_some();
+    let ended = facilitator.store.transition(payment.id, payment.version, event, &evidence).await?;
+    match ended {
+        Some(payment) => {
+            metrics::ended(service, payment.status);
+            service.waiting.announce(payment.id);
+            // The row says more than the refusal: which transaction it was.
+            let begun = Begun::found(&payment).before_any_answer();
+            Ok(if has_transaction { begun } else { Begun::Refused(refusal) })
+        }
+        None => Ok(match known(facilitator, request, key, fingerprint).await? {
+            Known::Begun(begun) => begun.before_any_answer(),
+            Known::Reserved | Known::No => Begun::Refused(refusal),
+        }),
+    }
+}
+
+/// What became of a payment that was promised: somebody else has used its nonce, or nobody can any more, whoever asks. `None`: it
+/// could not be read, or is not deep enough yet, and the promise stays.
+async fn over(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    payment: &Payment,
+    patience: Patience,
+) -> Option<(Event, Evidence)> {
+    let look = async {
+        let Some(chain) = Chain::read_proven(service).await? else { return Ok(None) };
+        Ok(match outcome::of_reserved(service, &chain, payment).await? {
+            Verdict::Final(event, evidence) => Some((event, evidence)),
+            Verdict::StillAlive if chain.has_closed(&payment.terms) => {
+                Some((Event::Refused, Evidence::outlived()))
+            }
+            Verdict::StillAlive | Verdict::Unknown => None,
+        })
+    };
+    match looking(facilitator, patience, look).await {
+        Ok(found) => found,
+        Err(fault) => {
+            tracing::warn!(settlement_id = %payment.id, %fault, "what became of a promise could not be read");
+            None
+        }
+    }
+}
