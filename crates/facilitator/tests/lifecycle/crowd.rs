@@ -2,7 +2,11 @@
 
 use crate::support::{Bench, SEND, Setup, StoreKind, Told, told};
 use quittance_testkit::SignedPayment;
+use serde_json::json;
 use std::time::Duration;
+
+/// What one signer may have under way (docs/SETTLEMENT.md).
+const OPEN_SLOTS_PER_LANE_MAX: usize = 256;
 
 /// One caller has it, all others know who.
 async fn assert_one_success(bench: &Bench, payment: &SignedPayment, answers: &[Told]) {
@@ -58,12 +62,11 @@ on_both_stores! {
         let bench = Setup::new(store).block_time(1).start().await;
         assert_all_settle(&bench, 200).await;
     }
-}
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_payments_with_blocks_of_five_seconds() {
-    let bench = Setup::new(StoreKind::Sqlite).block_time(5).start().await;
-    assert_all_settle(&bench, 200).await;
+    async fn two_hundred_payments_with_blocks_of_five_seconds(store) {
+        let bench = Setup::new(store).block_time(5).start().await;
+        assert_all_settle(&bench, 200).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,4 +126,28 @@ async fn a_waiting_crowd_is_cheap() {
     println!("{:?} from the block to the last answer", begun.elapsed());
     assert!(writes <= 1, "{writes} writes for each caller in {WAIT:?}");
     assert!(transactions <= 12, "{transactions} transactions for each caller in {WAIT:?}");
+}
+
+/// How many payments one block takes from so many signers, whatever their number and the block's own limit.
+async fn settled_in_one_block(signers: usize) -> u64 {
+    let bench = Setup::new(StoreKind::Sqlite).no_mining().signers(signers).start().await;
+    bench.anvil.rpc("evm_setBlockGasLimit", json!(["0x3b9aca00"])).await.unwrap();
+    let full = OPEN_SLOTS_PER_LANE_MAX * signers;
+    let payments = bench.payments(full + 50).await;
+    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+    bench.proxy.wait_answered(SEND, u64::try_from(full).unwrap()).await.unwrap();
+    bench.anvil.mine(1).await.unwrap();
+    let mined = bench.mined().await;
+    for call in calls {
+        call.abort();
+    }
+    mined
+}
+
+/// Throughput grows with the signers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_signers_settle_as_much_in_a_block_as_four_servers_of_one() {
+    let (one, four) = (settled_in_one_block(1).await, settled_in_one_block(4).await);
+    println!("{one} payments in a block with one signer, {four} with four");
+    assert!(2 * four >= 7 * one, "{one} payments in a block with one signer, {four} with four");
 }

@@ -1,21 +1,21 @@
 //! What is believed, and what is not: receipts, state and logs of nodes that fail, lag, or live on a block that is gone.
 
-use crate::support::{Bench, RECEIPT, Reply, SEND, Setup, StoreKind, Told};
-use alloy_primitives::{B256, address};
+use crate::support::{Bench, RECEIPT, Reply, SEND, Setup, StoreKind, Told, USED};
+use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, keccak256};
+use alloy_sol_types::SolValue as _;
 use quittance_testkit::{
-    SignedPayment, dev_address,
+    SignedPayment, dev_address, dev_signer,
     harness::{
         Fault, Rule,
         process::Wait,
         proxy::{Call, RuleId},
     },
-    jsonrpc::quantity,
+    jsonrpc::{hex_quantity, quantity},
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use tokio::task::JoinHandle;
 
-const USED: &str = "invalid_exact_evm_nonce_already_used";
 const GET_BLOCK: &str = "eth_getBlockByNumber";
 const FALSE: B256 = B256::ZERO;
 
@@ -139,6 +139,45 @@ on_sqlite! {
         assert_eq!(bench.row(&payment).await["status"], "signed");
         bench.proxy.clear();
         assert_settled_elsewhere(&bench, &payment, theirs, call).await;
+    }
+
+    /// One URL with a node behind it that is some blocks late: nobody is judged by it while another one answers, and asking costs
+    /// nothing where all agree. When it is all there is, the chain may have gone back.
+    async fn facts_from_a_node_some_blocks_behind(store) {
+        let bench = Setup::new(store).start().await;
+        let before = bench.chain.client().block_number().await.unwrap();
+        let payer = dev_signer(3);
+        bench.chain.mint(bench.chain.token, payer.address(), U256::from(1_000_000)).await.unwrap();
+        bench.anvil.mine(3).await.unwrap();
+        let builder = bench.builder().await.payer(payer).valid_after(0_u64);
+        let asked = |payment: SignedPayment| {
+            bench.proxy.reset_records();
+            let bench = &bench;
+            async move { (bench.verify(&payment).await, bench.proxy.count("eth_call")) }
+        };
+        let (reply, calls) = asked(builder.clone().sign()).await;
+        reply.valid();
+        assert_eq!(calls, 1);
+        let late = || {
+            let at_an_old_block = move |mut params: Value| {
+                params[1] = json!(hex_quantity(before));
+                params
+            };
+            Rule::on("eth_call").then(Fault::rewrite_params(at_an_old_block))
+        };
+        bench.proxy.add(late().times(2));
+        let (reply, calls) = asked(builder.clone().sign()).await;
+        reply.valid();
+        assert_eq!(calls, 3);
+        bench.proxy.add(late());
+        for expected in [3, 1] {
+            let (reply, calls) = asked(builder.clone().sign()).await;
+            assert_eq!((reply.invalid(), calls), ("invalid_exact_evm_insufficient_balance", expected));
+        }
+        bench.proxy.clear();
+        let (reply, calls) = asked(builder.sign()).await;
+        reply.valid();
+        assert_eq!(calls, 1);
     }
 
     /// A node that says "unused" of every block: the log knows better.
@@ -294,6 +333,13 @@ on_sqlite! {
             assert!(bench.sent().is_empty());
             bench.proxy.remove(limited);
         }
+        // There is an L1 fee, and its oracle knows neither question: not the same as a chain without one.
+        let reverting = [0x60, 0x00, 0x60, 0x00, 0xfd].into();
+        bench.anvil.set_code(ORACLE, &reverting).await.unwrap();
+        bench.server.restart(Wait::Healthy).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.told(), Told::Unavailable);
+        assert!(bench.sent().is_empty());
+        bench.anvil.set_code(ORACLE, &Bytes::new()).await.unwrap();
         let hash = bench.settle(&payment).await.success_of(&payment);
         assert_eq!(tip_of(&bench, hash).await, market_tip(&bench).await);
     }
@@ -320,4 +366,102 @@ async fn tip_of(bench: &Bench, hash: B256) -> u64 {
 
 async fn market_tip(bench: &Bench) -> u64 {
     quantity(&bench.anvil.rpc("eth_maxPriorityFeePerGas", json!([])).await.unwrap()).unwrap()
+}
+
+/// Answers receipts without their logs, with the bloom filter of those logs or without one.
+fn cut_receipts(keeps_bloom: bool) -> Rule {
+    Rule::on(RECEIPT).then(Fault::rewrite(move |mut receipt| {
+        if receipt.is_object() {
+            receipt["logs"] = json!([]);
+            if !keeps_bloom {
+                receipt["logsBloom"] = json!(Bloom::ZERO);
+            }
+        }
+        receipt
+    }))
+}
+
+/// Answers receipts with logs that another transaction, or another block, has left.
+fn mixed_up_receipts(field: &'static str) -> Rule {
+    Rule::on(RECEIPT).then(Fault::rewrite(move |mut receipt| {
+        if let Some(logs) = receipt["logs"].as_array_mut() {
+            logs.iter_mut().for_each(|log| log[field] = json!(B256::ZERO));
+        }
+        receipt
+    }))
+}
+
+/// One call of Multicall3 that makes all of these.
+fn batch(calls: &[(Address, Bytes)]) -> Bytes {
+    let calls: Vec<_> = calls.iter().map(|(to, data)| (*to, false, data.clone())).collect();
+    let selector = &keccak256("aggregate3((address,bool,bytes)[])")[..4];
+    [selector, &(calls,).abi_encode_params()].concat().into()
+}
+
+on_both_stores! {
+    /// The money has moved, and the node shows a receipt that does not say so: that is no proof that it has not.
+    async fn a_receipt_that_has_lost_its_logs(store) {
+        let bench = Setup::new(store).start().await;
+        let mut paid = Vec::new();
+        let rules = [cut_receipts(true), cut_receipts(false), mixed_up_receipts("transactionHash"), mixed_up_receipts("blockHash")];
+        for rule in rules {
+            let rule = bench.proxy.add(rule);
+            let payment = bench.payment().await;
+            let call = bench.settling(&payment);
+            bench.until_hits(&[rule], 3).await;
+            assert_eq!(bench.row(&payment).await["status"], "signed");
+            bench.proxy.remove(rule);
+            call.await.unwrap().unwrap().success_of(&payment);
+            assert_eq!(bench.row(&payment).await["status"], "settled");
+            paid.push(payment);
+        }
+        bench.assert_paid_once(&paid).await;
+        assert_eq!(bench.mined().await, 4, "nothing was signed twice");
+    }
+
+    /// The preferred endpoint has lost the logs for ever, the other one has them.
+    async fn a_receipt_that_one_endpoint_has_whole(store) {
+        let bench = Setup::new(store).second_endpoint().confirmations(2).block_time(1).start().await;
+        let cut = bench.proxy.add(cut_receipts(false));
+        let payment = bench.payment().await;
+        let hash = bench.settle(&payment).await.success_of(&payment);
+        assert!(bench.proxy.hits(cut) > 0);
+        bench.assert_one_transaction_paid(&payment, hash).await;
+    }
+
+    /// Two promises to the same payee of the same amount; the payer executes one of them, and uses the other's nonce for nothing, in
+    /// one transaction. It has paid once.
+    async fn one_transfer_pays_one_of_two_promises(store) {
+        let bench = Setup::new(store).start().await;
+        let (unpaid, paid) = (bench.payment().await, bench.payment().await);
+        bench.verify(&unpaid).await.valid();
+        bench.verify(&paid).await.valid();
+        let token = bench.chain.token;
+        let spoilt = bench.builder().await.nonce(unpaid.nonce()).pay_to(unpaid.payer()).amount(1).sign();
+        let calls = [(token, spoilt.transfer_call()), (token, paid.transfer_call())];
+        let sent = bench.chain.send(dev_address(9), Some(bench.chain.multicall3), batch(&calls)).await.unwrap();
+        assert!(sent.success);
+        for (payment, status) in [(&unpaid, "refused"), (&paid, "settled_elsewhere")] {
+            assert_eq!(bench.settle(payment).await.told(), Told::no(USED, sent.transaction));
+            let row = bench.row(payment).await;
+            assert_eq!((&row["status"], &row["transaction"]), (&status.into(), &sent.transaction.to_string().into()));
+        }
+        assert_eq!(bench.chain.balance_of(token, paid.recipient()).await.unwrap(), paid.value());
+        assert!(bench.sent().is_empty());
+    }
+
+    /// The store has lost its last commits, and a transaction of our signer with them. It is ours all the same.
+    async fn a_transaction_of_ours_that_the_store_has_forgotten(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        bench.verify(&payment).await.valid();
+        let ours = bench.chain.send(bench.signers[0], Some(payment.asset()), payment.transfer_call()).await.unwrap();
+        assert!(ours.success);
+        assert_eq!(bench.settle(&payment).await.success_of(&payment), ours.transaction);
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(ours.transaction));
+        bench.assert_one_transaction_paid(&payment, ours.transaction).await;
+        let next = bench.payment().await;
+        bench.settle(&next).await.success_of(&next);
+        bench.assert_paid_once(&[payment, next]).await;
+    }
 }

@@ -1,12 +1,11 @@
 //! What others do with the payer's authorization, and with our signer's key.
 
-use crate::support::{SEND, Setup, StoreKind, Told};
+use crate::support::{DEADLINE, SEND, Setup, StoreKind, Told, USED, until};
 use quittance_testkit::{
     dev_address,
-    harness::{Fault, Rule},
+    harness::{Fault, Rule, process::Wait, proxy::Call},
+    jsonrpc::quantity,
 };
-
-const USED: &str = "invalid_exact_evm_nonce_already_used";
 
 on_both_stores! {
     /// Somebody else's transaction executes the authorization first.
@@ -49,7 +48,53 @@ on_both_stores! {
     }
 }
 
-on_sqlite! {
+/// A node that gives logs of so many blocks at a time and no more.
+fn at_most(blocks: u64) -> Rule {
+    let is_more = move |call: &Call| {
+        let block = |name: &str| quantity(&call.params[0][name]).unwrap();
+        block("toBlock") - block("fromBlock") >= blocks
+    };
+    Rule::on("eth_getLogs").when(is_more).then(Fault::error(-32600, "up to a 10 block range"))
+}
+
+on_both_stores! {
+    /// The server was away for many times as many blocks as its node gives logs of. One payment was signed, one only promised;
+    /// somebody else has settled both.
+    async fn settled_elsewhere_long_ago(store) {
+        let mut bench = Setup::new(store).no_mining().started_ago(5_000).start().await;
+        bench.anvil.mine(200).await.unwrap();
+        bench.anvil.increase_time(4_700).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        let builder = bench.builder().await.max_timeout_seconds(1_000_000);
+        let (signed, promised) = (builder.clone().sign(), builder.sign());
+        bench.verify(&promised).await.valid();
+        bench.proxy.add(Rule::on(SEND).times(1).then(Fault::Swallow));
+        let call = bench.settling(&signed);
+        bench.proxy.wait_for(SEND, 1).await.unwrap();
+        bench.server.kill9();
+        assert_eq!(call.await.unwrap(), None);
+        let [first, second] = [
+            bench.chain.settle_elsewhere(&signed).await.unwrap(),
+            bench.chain.settle_elsewhere(&promised).await.unwrap(),
+        ];
+        assert!(first.success && second.success);
+        bench.anvil.mine(1_500).await.unwrap();
+        bench.proxy.add(at_most(10));
+        bench.server.restart(Wait::Ready).await.unwrap();
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        let row = bench.until_status(&signed, "settled_elsewhere").await;
+        assert_eq!(row["transaction"], first.transaction.to_string());
+        until("the transaction that used the promise", DEADLINE, || async {
+            let told = bench.settle(&promised).await.told();
+            (told == Told::no(USED, second.transaction)).then_some(())
+        })
+        .await;
+        assert_eq!(bench.row(&promised).await["status"], "settled_elsewhere");
+        assert_eq!(bench.transfers().await.len(), 2);
+        let asked = bench.proxy.count("eth_getLogs");
+        assert!(asked < 75, "{asked} questions, for half of all blocks would have been enough");
+    }
+
     /// The payer takes the authorization back after we have sent it.
     async fn canceled_by_the_payer(store) {
         let bench = Setup::new(store).no_mining().start().await;

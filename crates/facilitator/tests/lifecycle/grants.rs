@@ -1,10 +1,39 @@
 //! One payment, one grant: who is told of a success, and who is told to ask again.
 
-use crate::support::{DEADLINE, RawCall, Reply, SEND, Setup, StoreKind, Told, told, until};
+use crate::support::{Bench, DEADLINE, Metrics, RawCall, Reply, SEND, Setup, StoreKind, Told, told, until};
 use alloy_primitives::address;
-use quittance_testkit::harness::{Fault, Rule};
+use quittance_testkit::{
+    SignedPayment,
+    harness::{Fault, Rule},
+};
 use serde_json::json;
 use std::time::Duration;
+
+/// The row under the id that an answer gave it, and the same one by all that it is about, however that is spelled.
+async fn assert_found(bench: &Bench, payment: &SignedPayment, answer: &Reply, status: &str) {
+    let id = &answer.json["extra"]["settlementId"];
+    let row = bench.client.get(&format!("/settlements/{}", id.as_str().unwrap())).await.unwrap();
+    assert_eq!((row.status, &row.json["status"], &row.json["settlementId"]), (200, &json!(status), id));
+    let rows = async |asset: &str, payer: &str, nonce: &str| {
+        let path =
+            format!("/settlements?network={}&asset={asset}&payer={payer}&nonce={nonce}", payment.network());
+        let found = bench.client.get(&path).await.unwrap();
+        assert_eq!(found.status, 200, "{path}: {}", found.text);
+        found.json["settlements"].clone()
+    };
+    let [asset, payer, nonce] =
+        [payment.asset().to_string(), payment.payer().to_string(), payment.nonce().to_string()];
+    let upper = |text: &str| format!("0x{}", text[2..].to_uppercase());
+    assert_eq!(rows(&asset, &payer, &nonce).await, json!([row.json]));
+    assert_eq!(rows(&asset.to_lowercase(), &payer.to_lowercase(), &nonce).await, json!([row.json]));
+    assert_eq!(rows(&upper(&asset), &upper(&payer), &upper(&nonce)).await, json!([row.json]));
+    // Every filter filters.
+    assert_eq!(rows(&payer, &payer, &nonce).await, json!([]));
+    assert_eq!(rows(&asset, &asset, &nonce).await, json!([]));
+    assert_eq!(rows(&asset, &payer, &nonce.replace(&nonce[2..10], "00000000")).await, json!([]));
+    let of_asset = bench.client.get(&format!("/settlements?asset={asset}")).await.unwrap();
+    assert!(of_asset.json["settlements"].as_array().unwrap().contains(&row.json), "{}", of_asset.text);
+}
 
 on_both_stores! {
     /// The caller is gone before the outcome: the settlement goes on, and its result waits.
@@ -19,6 +48,16 @@ on_both_stores! {
         let hash = bench.settle(&payment).await.success_of(&payment);
         assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
         bench.assert_one_transaction_paid(&payment, hash).await;
+
+        // While its next request waits to be read, nobody sees that it is gone before its answer is to be written.
+        let other = bench.payment().await;
+        let call = RawCall::settle_and_more(&bench.client, other.body()).await;
+        bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        drop(call);
+        bench.anvil.mine(1).await.unwrap();
+        Metrics::until_counted(&bench, &[("deliveries said=lost", 1), ("deliveries said=success", 1)]).await;
+        bench.settle(&other).await.success_of(&other);
+        Metrics::until_counted(&bench, &[("deliveries said=lost", 1), ("deliveries said=success", 2)]).await;
     }
 
     /// Gone even before the node has answered; a twin that waited beside it gets the success.
@@ -100,6 +139,7 @@ on_both_stores! {
         bench.anvil.mine(1).await.unwrap();
         assert_eq!(bench.settle(&payment).await.success_of(&payment), hash);
         assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
+        Metrics::until_counted(&bench, &[("deliveries said=pending", 2), ("deliveries said=success", 1)]).await;
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
@@ -132,16 +172,21 @@ on_both_stores! {
         let bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
         let replay = |reply: &Reply| reply.json["extra"]["replay"].as_str().unwrap().to_owned();
         let paid = bench.payment().await;
+        let verified = bench.verify(&paid).await;
+        assert_found(&bench, &paid, &verified, "reserved").await;
         for word in ["first", "redelivered"] {
             let reply = bench.settle(&paid).await;
             assert!(matches!(reply.told(), Told::Pending(_)));
             assert_eq!(replay(&reply), word);
+            assert_found(&bench, &paid, &reply, "signed").await;
         }
         bench.anvil.mine(1).await.unwrap();
         bench.until_status(&paid, "settled").await;
         let success = bench.settle(&paid).await;
         assert_eq!((success.told().is_success(), replay(&success).as_str()), (true, "redelivered"), "after pending");
         assert_eq!(replay(&bench.settle(&paid).await), "duplicate");
+        assert_found(&bench, &paid, &success, "settled").await;
+        assert_eq!(success.json["extra"]["settlementId"], verified.json["extra"]["settlementId"]);
 
         // Canceled by its payer while it waits for a block: told to the caller that waits, and to whoever asks later.
         bench.proxy.add(Rule::on(SEND).times(1).then(Fault::Swallow));
@@ -155,6 +200,7 @@ on_both_stores! {
             let reply = bench.settle(&failed).await;
             assert!(matches!(reply.told(), Told::No(..)), "{reply:?}");
             assert_eq!(replay(&reply), "redelivered");
+            assert_found(&bench, &failed, &reply, "failed").await;
         }
     }
 

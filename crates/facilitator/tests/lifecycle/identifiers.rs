@@ -1,6 +1,6 @@
 //! `Idempotency-Key` and the payment-identifier extension.
 
-use crate::support::{Bench, DEADLINE, RawCall, Reply, SEND, Setup, StoreKind, Told, until};
+use crate::support::{Bench, DEADLINE, RawCall, Reply, Rows, SEND, Setup, StoreKind, Told, until};
 use futures::future::join_all;
 use quittance_testkit::{
     Answer, SignedPayment, dev_signer,
@@ -15,6 +15,14 @@ const ID: &str = "order-0000000000004711";
 fn identified(payment: &SignedPayment, id: &str) -> SignedPayment {
     let extensions = json!({"payment-identifier": {"info": {"required": true, "id": id}}});
     payment.clone().with_value("/paymentPayload/extensions", extensions)
+}
+
+/// The same terms with a signature somebody made up, and with the payer's under a domain the payer did not sign.
+fn not_signed(payment: &SignedPayment) -> [SignedPayment; 2] {
+    [
+        payment.clone().with_signature([vec![0x11; 64], vec![0x1b]].concat()),
+        payment.clone().with_value("/paymentRequirements/extra/name", json!("Another Coin")),
+    ]
 }
 
 fn assert_conflict(reply: &Reply) {
@@ -271,9 +279,10 @@ on_both_stores! {
         let payment = bench.payment().await;
         bench.verify(&identified(&payment, ID)).await.valid();
         let forged = payment.clone().with_signature(vec![1; 65]);
-        assert!(matches!(bench.settle(&identified(&forged, ID)).await.told(), Told::No(..)));
+        assert_conflict(&bench.settle(&identified(&forged, ID)).await);
         let keyed = whole(&bench, &identified(&forged, ID), Some(KEY)).await;
-        assert!(matches!(told_of(&keyed), Told::No(..)));
+        assert_eq!(keyed.status, 409, "{keyed:?}");
+        assert!(matches!(bench.settle(&forged).await.told(), Told::No(..)));
         let hash = bench.settle(&identified(&payment, ID)).await.success_of(&payment);
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
@@ -357,6 +366,62 @@ on_both_stores! {
         bench.assert_one_transaction_paid(&payment, hash).await;
         assert!(bench.rows(&other).await.is_empty());
         bench.settle(&other).await.success_of(&other);
+    }
+}
+
+on_both_stores! {
+    /// A key stands for one signature of the terms, and for what it signs: who knows the key and the terms, which are no secret, is
+    /// told nothing by it, and a refusal of what somebody made up is nobody else's answer.
+    async fn a_key_stands_for_one_signature(store) {
+        let mut bench = Setup::new(store).start().await;
+        let payment = bench.payment().await;
+        let strangers = not_signed(&payment);
+        // The first use was not the payer's: under that key there is that refusal, and no answer to the payer.
+        for (number, stranger) in strangers.iter().enumerate() {
+            let key = format!("first {number}");
+            let refused = whole(&bench, stranger, Some(&key)).await;
+            assert!(matches!(told_of(&refused), Told::No(..)), "{refused:?}");
+            let again = whole(&bench, stranger, Some(&key)).await;
+            assert_eq!((&again.text, is_replay(&again)), (&refused.text, true));
+            assert_conflict(&bench.settle_with_key(&payment, &key).await);
+        }
+        assert!(bench.rows(&payment).await.is_empty());
+        let first = keyed(&bench, &payment).await;
+        let hash = first.success_of(&payment);
+        for stranger in &strangers {
+            assert_conflict(&keyed(&bench, stranger).await);
+        }
+        bench.crash_and_restart().await;
+        assert_eq!(keyed(&bench, &payment).await, first);
+        for stranger in &strangers {
+            assert_conflict(&keyed(&bench, stranger).await);
+        }
+        bench.assert_one_transaction_paid(&payment, hash).await;
+        // What an older version bound was bound to the terms alone, and goes on to be.
+        Rows::of(&bench).run("UPDATE idempotency_keys SET signature_digest = NULL").await;
+        assert_eq!(keyed(&bench, &payment).await, first);
+    }
+
+    async fn an_identifier_stands_for_one_signature(store) {
+        let bench = Setup::new(store).start().await;
+        let payment = identified(&bench.payment().await, ID);
+        let strangers = not_signed(&payment);
+        for stranger in &strangers {
+            assert!(matches!(bench.settle(stranger).await.told(), Told::No(..)));
+        }
+        bench.verify(&payment).await.valid();
+        for stranger in &strangers {
+            assert_conflict(&bench.settle(stranger).await);
+            let reply = bench.verify(stranger).await;
+            assert_eq!((reply.status, &reply.json["isValid"]), (409, &json!(false)), "{reply:?}");
+        }
+        let first = bench.settle(&payment).await;
+        let hash = first.success_of(&payment);
+        for stranger in &strangers {
+            assert_conflict(&bench.settle(stranger).await);
+        }
+        assert_eq!(bench.settle(&payment).await, first);
+        bench.assert_one_transaction_paid(&payment, hash).await;
     }
 }
 

@@ -1,6 +1,9 @@
 //! Transactions that get lost, stay behind, or are refused on their way into a block.
 
-use crate::support::{DEADLINE, SEND, Setup, StoreKind, Told, told, until};
+use crate::{
+    operator::kinds,
+    support::{Metrics, SEND, Setup, StoreKind, Told, told},
+};
 use alloy_primitives::B256;
 use quittance_testkit::{
     harness::{Fault, Rule},
@@ -17,16 +20,15 @@ on_both_stores! {
         let call = bench.settling(&payment);
         bench.proxy.wait_answered(SEND, 1).await.unwrap();
         let first = bench.sent()[0];
-        let (max_fee, tip) = fees_of(&bench, first).await;
+        let (max_fee, tip) = bench.fees_of(first).await;
         bench.anvil.set_next_block_base_fee(3 * max_fee).await.unwrap();
         bench.anvil.mine(1).await.unwrap();
         assert_eq!(bench.mined().await, 0, "mined below the base fee");
-        let replaced = until("a replacement", DEADLINE, || async {
-            bench.sent().into_iter().find(|hash| *hash != first)
-        })
-        .await;
+        let replaced = bench.replacement_of(first).await;
         bench.proxy.wait_answered(SEND, 2).await.unwrap();
-        let (new_max_fee, new_tip) = fees_of(&bench, replaced).await;
+        let row = bench.row(&payment).await;
+        assert_eq!(kinds(&bench, row["settlementId"].as_str().unwrap()).await, ["payment", "replacement"]);
+        let (new_max_fee, new_tip) = bench.fees_of(replaced).await;
         assert!(new_max_fee >= 3 * max_fee, "{new_max_fee} after {max_fee}");
         assert!(8 * new_tip >= 9 * tip, "{new_tip} after {tip} is less than an eighth more");
         bench.anvil.mine(1).await.unwrap();
@@ -37,7 +39,7 @@ on_both_stores! {
     }
 }
 
-on_sqlite! {
+on_both_stores! {
     /// The node forgets it: the same bytes are sent again.
     async fn dropped_transaction(store) {
         let bench = Setup::new(store).no_mining().start().await;
@@ -50,6 +52,7 @@ on_sqlite! {
         bench.anvil.mine(1).await.unwrap();
         assert_eq!(call.await.unwrap().unwrap().success_of(&payment), hash);
         assert_eq!(bench.sent(), [hash, hash]);
+        Metrics::until_counted(&bench, &[("rebroadcasts", 1), ("replacements", 0)]).await;
         bench.assert_one_transaction_paid(&payment, hash).await;
     }
 
@@ -61,7 +64,7 @@ on_sqlite! {
         bench.proxy.wait_answered(SEND, 5).await.unwrap();
         let mut hashes = Vec::new();
         for hash in bench.sent() {
-            hashes.push((nonce_of(&bench, hash).await, hash));
+            hashes.push((bench.field(hash, "nonce").await, hash));
         }
         hashes.sort_unstable();
         assert!(bench.anvil.drop_transaction(hashes[2].1).await.unwrap());
@@ -111,22 +114,6 @@ on_sqlite! {
         // A second until the next look, and a block for what waits.
         assert!(last - heard_again <= 3, "heard again in block {heard_again}, mined in {blocks:?}");
     }
-}
-
-async fn transaction(bench: &crate::support::Bench, hash: B256) -> serde_json::Value {
-    let transaction = bench.anvil.rpc("eth_getTransactionByHash", json!([hash])).await.unwrap();
-    assert!(!transaction.is_null(), "the node does not know {hash}");
-    transaction
-}
-
-async fn nonce_of(bench: &crate::support::Bench, hash: B256) -> u64 {
-    quantity(&transaction(bench, hash).await["nonce"]).unwrap()
-}
-
-async fn fees_of(bench: &crate::support::Bench, hash: B256) -> (u128, u128) {
-    let transaction = transaction(bench, hash).await;
-    let fee = |name: &str| u128::from(quantity(&transaction[name]).unwrap());
-    (fee("maxFeePerGas"), fee("maxPriorityFeePerGas"))
 }
 
 /// One send is refused for a reason nobody knows; what comes after it is not held up.
@@ -269,7 +256,7 @@ async fn always_underpriced() {
     bench.proxy.remove(stubborn);
     bench.anvil.set_interval_mining(1).await.unwrap();
     let hash = call.await.unwrap().unwrap().success_of(&payment);
-    let (max_fee, tip) = fees_of(&bench, hash).await;
+    let (max_fee, tip) = bench.fees_of(hash).await;
     let market = quantity(&bench.anvil.rpc("eth_maxPriorityFeePerGas", json!([])).await.unwrap()).unwrap();
     assert!(
         tip <= 4 * u128::from(market),
@@ -278,19 +265,20 @@ async fn always_underpriced() {
     bench.assert_one_transaction_paid(&payment, hash).await;
 }
 
-/// Somebody with the signer's key has something of the same nonce in the pool.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonce_contested_in_the_pool() {
-    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
-    let contender =
-        json!([{"from": bench.signers[0], "to": quittance_testkit::dev_address(8), "value": "0x1"}]);
-    bench.anvil.rpc("eth_sendTransaction", contender).await.unwrap();
-    let payments = bench.payments(3).await;
-    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_for(SEND, 3).await.unwrap();
-    bench.anvil.set_interval_mining(1).await.unwrap();
-    for (call, payment) in calls.into_iter().zip(&payments) {
-        call.await.unwrap().unwrap().success_of(payment);
+on_both_stores! {
+    /// Somebody with the signer's key has something of the same nonce in the pool.
+    async fn nonce_contested_in_the_pool(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let contender =
+            json!([{"from": bench.signers[0], "to": quittance_testkit::dev_address(8), "value": "0x1"}]);
+        bench.anvil.rpc("eth_sendTransaction", contender).await.unwrap();
+        let payments = bench.payments(3).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_for(SEND, 3).await.unwrap();
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            call.await.unwrap().unwrap().success_of(payment);
+        }
+        bench.assert_paid_once(&payments).await;
     }
-    bench.assert_paid_once(&payments).await;
 }

@@ -1,6 +1,8 @@
 //! The node or the database goes away in the middle.
 
-use crate::support::{Bench, Database, RECEIPT, SEND, Setup, StoreKind, Told, told};
+use crate::support::{
+    Bench, DEADLINE, Database, Metrics, RECEIPT, Rows, SEND, Setup, StoreKind, Told, told, until,
+};
 use alloy_primitives::B256;
 use quittance_testkit::{
     Anvil, SignedPayment,
@@ -30,8 +32,17 @@ async fn database_down_for_five_seconds() {
     bench.proxy.wait_for(SEND, 15).await.unwrap();
     bench.database().cluster.stop().await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
+    until_the_keeper_fails(&bench).await;
     bench.database().cluster.resume().await.unwrap();
     assert_all_told_once(&bench, callers, &payments).await;
+}
+
+/// Whoever looks at the metrics sees it.
+async fn until_the_keeper_fails(bench: &Bench) {
+    until("a pass of the keeper that fails", DEADLINE, || async {
+        (Metrics::read(bench).await.count("keeper_failures") > 0).then_some(())
+    })
+    .await;
 }
 
 /// The database is there again and again and gone again and again.
@@ -49,36 +60,40 @@ async fn database_restarted_again_and_again() {
     assert_all_told_once(&bench, callers, &payments).await;
 }
 
-/// Every seventh write fails, whatever it was to write.
+/// A tool beside the server writes to its SQLite file, and takes longer over it than a write waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_seventh_write_fails() {
-    let bench = Setup::new(StoreKind::Postgres).block_time(1).start().await;
-    // A sequence is not rolled back with its transaction.
-    bench
-        .database()
-        .run(
-            "CREATE SEQUENCE writes;
-             CREATE FUNCTION fail_some() RETURNS trigger LANGUAGE plpgsql AS
-               $$ BEGIN IF nextval('writes') % 7 = 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN NEW; END $$;
-             CREATE TRIGGER fail_some BEFORE INSERT OR UPDATE ON payments FOR EACH ROW EXECUTE FUNCTION fail_some();
-             CREATE TRIGGER fail_some BEFORE INSERT OR UPDATE ON slots FOR EACH ROW EXECUTE FUNCTION fail_some();
-             CREATE TRIGGER fail_some BEFORE INSERT ON attempts FOR EACH ROW EXECUTE FUNCTION fail_some()",
-        )
-        .await;
-    let payments = bench.payments(6).await;
+async fn another_writes_for_longer_than_a_write_waits() {
+    let bench = Setup::new(StoreKind::Sqlite).block_time(1).start().await;
+    let payments = bench.payments(40).await;
     let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
-    let mut hashes = Vec::new();
-    for caller in callers {
-        hashes.push(caller.await.unwrap());
+    bench.proxy.wait_for(SEND, 15).await.unwrap();
+    let held = Rows::of(&bench).hold_writes().await;
+    until_the_keeper_fails(&bench).await;
+    drop(held);
+    assert_all_told_once(&bench, callers, &payments).await;
+}
+
+on_both_stores! {
+    /// Whatever it was to write. Where a count would be rolled back with the write, it is one in seven, by the dice.
+    async fn every_seventh_write_fails(store) {
+        let bench = Setup::new(store).block_time(1).start().await;
+        let rows = Rows::of(&bench);
+        rows.fail_some_writes().await;
+        let payments = bench.payments(6).await;
+        let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
+        let mut hashes = Vec::new();
+        for caller in callers {
+            hashes.push(caller.await.unwrap());
+        }
+        rows.fail_no_more().await;
+        let answers = told(&bench.settle_all(&payments).await);
+        assert_eq!(answers, hashes.into_iter().map(Told::Duplicate).collect::<Vec<_>>());
+        for payment in &payments {
+            bench.until_status(payment, "settled").await;
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!((bench.mined().await, bench.known_to_the_node().await), (6, 6));
     }
-    bench.database().run("DROP FUNCTION fail_some CASCADE").await;
-    let answers = told(&bench.settle_all(&payments).await);
-    assert_eq!(answers, hashes.into_iter().map(Told::Duplicate).collect::<Vec<_>>());
-    for payment in &payments {
-        bench.until_status(payment, "settled").await;
-    }
-    bench.assert_paid_once(&payments).await;
-    assert_eq!((bench.mined().await, bench.known_to_the_node().await), (6, 6));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,23 +131,24 @@ on_both_stores! {
     }
 }
 
-/// An endpoint behind which there is now a node that has not heard of the last blocks.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_replaced_by_a_stale_one() {
-    let bench = Setup::new(StoreKind::Sqlite).no_mining().start().await;
-    let stale = Anvil::builder().fork_url(bench.anvil.url()).no_mining().spawn().await.unwrap();
-    let payments = bench.payments(3).await;
-    let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Drop));
-    let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
-    bench.proxy.wait_answered(SEND, 3).await.unwrap();
-    bench.anvil.mine(1).await.unwrap();
-    bench.proxy.set_upstream(stale.url());
-    bench.proxy.remove(held);
-    // It is asked for the receipts, has none, and is given the bytes again.
-    bench.proxy.wait_answered(SEND, 4).await.unwrap();
-    assert_eq!(bench.row(&payments[0]).await["status"], "signed");
-    bench.proxy.set_upstream(bench.anvil.url());
-    assert_all_told_once(&bench, callers, &payments).await;
+on_both_stores! {
+    /// An endpoint behind which there is now a node that has not heard of the last blocks.
+    async fn node_replaced_by_a_stale_one(store) {
+        let bench = Setup::new(store).no_mining().start().await;
+        let stale = Anvil::builder().fork_url(bench.anvil.url()).no_mining().spawn().await.unwrap();
+        let payments = bench.payments(3).await;
+        let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Drop));
+        let callers: Vec<_> = payments.iter().map(|payment| bench.insisting(payment)).collect();
+        bench.proxy.wait_answered(SEND, 3).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        bench.proxy.set_upstream(stale.url());
+        bench.proxy.remove(held);
+        // It is asked for the receipts, has none, and is given the bytes again.
+        bench.proxy.wait_answered(SEND, 4).await.unwrap();
+        assert_eq!(bench.row(&payments[0]).await["status"], "signed");
+        bench.proxy.set_upstream(bench.anvil.url());
+        assert_all_told_once(&bench, callers, &payments).await;
+    }
 }
 
 /// The node that takes the bytes knows more than the one that is asked for receipts.

@@ -1,13 +1,13 @@
 //! Bytes that a node took and lost, or never passed on.
 
-use crate::support::{RECEIPT, SEND, Setup, StoreKind, Told};
+use crate::support::{RECEIPT, SEND, Setup, StoreKind, Told, USED};
 use quittance_testkit::{
     Anvil,
     harness::{Fault, Rule},
 };
 use serde_json::Value;
 
-on_sqlite! {
+on_both_stores! {
     /// The preferred node says yes to everything, for ever, and keeps nothing.
     async fn first_endpoint_swallows_for_ever(store) {
         let bench = Setup::new(store).second_endpoint().no_mining().start().await;
@@ -71,7 +71,7 @@ on_sqlite! {
         bench.anvil.mine(1).await.unwrap();
         assert_eq!(call.await.unwrap().unwrap().success_of(&second), hash);
         bench.proxy.clear();
-        assert_eq!(unreadable.await.unwrap().unwrap().told(), Told::no("invalid_exact_evm_nonce_already_used", theirs));
+        assert_eq!(unreadable.await.unwrap().unwrap().told(), Told::no(USED, theirs));
         assert_eq!(bench.transfers().await.len(), 2);
     }
 

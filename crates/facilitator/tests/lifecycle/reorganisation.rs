@@ -1,13 +1,13 @@
 //! Blocks that go away again.
 
-use crate::support::{Bench, DEADLINE, SEND, Setup, StoreKind, Told, until};
+use crate::support::{Bench, DEADLINE, Metrics, SEND, Setup, StoreKind, Told, until};
 use alloy_primitives::keccak256;
 use quittance_testkit::{
     SignedPayment, dev_address,
     harness::{Fault, Rule},
 };
 
-async fn set_paused(bench: &Bench, paused: bool) {
+pub(super) async fn set_paused(bench: &Bench, paused: bool) {
     let call = keccak256(if paused { "pause()" } else { "unpause()" })[..4].to_vec();
     let sent = bench.chain.send(dev_address(9), Some(bench.chain.token), call.into()).await.unwrap();
     assert!(sent.success);
@@ -83,7 +83,7 @@ on_both_stores! {
     }
 }
 
-on_sqlite! {
+on_both_stores! {
     /// A transaction of ours reverted, and the payment was told to have failed. When its block goes away the money must not move
     /// after all: the nonce is filled with nothing, and the payment can be made anew.
     async fn reorg_after_a_failure(store) {
@@ -107,6 +107,7 @@ on_sqlite! {
         assert_eq!(bench.mined().await, 1);
         bench.assert_nothing_moved().await;
         assert_eq!(bench.row(&payment).await["status"], "failed");
+        Metrics::until_counted(&bench, &[("reorgs", 1), ("settlements status=failed", 1)]).await;
         bench.anvil.set_automine(true).await.unwrap();
         bench.settle(&payment).await.success_of(&payment);
         bench.assert_paid_once(&[payment]).await;
@@ -124,6 +125,7 @@ on_sqlite! {
         bench.anvil.reorg(1).await.unwrap();
         bench.until_status(&payment, "signed").await;
         bench.proxy.wait_answered(SEND, 2).await.unwrap();
+        Metrics::until_counted(&bench, &[("reorgs", 1), ("settlements status=settled", 0)]).await;
         settled_with_blocks(&bench, call, &payment).await;
         let hash = bench.sent()[0];
         assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
@@ -149,24 +151,25 @@ on_sqlite! {
     }
 }
 
-/// Several lanes' worth of payments, and a deep reorganisation in the middle of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reorg_of_many() {
-    let bench = Setup::new(StoreKind::Sqlite).no_mining().confirmations(3).signers(2).start().await;
-    let payments = bench.payments(20).await;
-    let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_answered(SEND, 20).await.unwrap();
-    bench.anvil.mine(2).await.unwrap();
-    for payment in &payments {
-        bench.until_status(payment, "mined").await;
+on_both_stores! {
+    /// Several lanes' worth of payments, and a deep reorganisation in the middle of them.
+    async fn reorg_of_many(store) {
+        let bench = Setup::new(store).no_mining().confirmations(3).signers(2).start().await;
+        let payments = bench.payments(20).await;
+        let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
+        bench.proxy.wait_answered(SEND, 20).await.unwrap();
+        bench.anvil.mine(2).await.unwrap();
+        for payment in &payments {
+            bench.until_status(payment, "mined").await;
+        }
+        bench.anvil.reorg(2).await.unwrap();
+        bench.anvil.set_interval_mining(1).await.unwrap();
+        for (call, payment) in calls.into_iter().zip(&payments) {
+            let told = call.await.unwrap().unwrap().told();
+            assert!(matches!(told, Told::Success(_) | Told::Pending(_)), "{told:?}");
+            bench.until_status(payment, "settled").await;
+        }
+        bench.assert_paid_once(&payments).await;
+        assert_eq!(bench.mined().await, 20);
     }
-    bench.anvil.reorg(2).await.unwrap();
-    bench.anvil.set_interval_mining(1).await.unwrap();
-    for (call, payment) in calls.into_iter().zip(&payments) {
-        let told = call.await.unwrap().unwrap().told();
-        assert!(matches!(told, Told::Success(_) | Told::Pending(_)), "{told:?}");
-        bench.until_status(payment, "settled").await;
-    }
-    bench.assert_paid_once(&payments).await;
-    assert_eq!(bench.mined().await, 20);
 }

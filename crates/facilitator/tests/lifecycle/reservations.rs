@@ -1,6 +1,6 @@
 //! Rule 5's pending set: what `/verify` promises, and when the promise ends.
 
-use crate::support::{Bench, DEADLINE, RawCall, Setup, StoreKind, Told, until};
+use crate::support::{Bench, DEADLINE, Metrics, RawCall, Setup, StoreKind, Told, USED, until};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use quittance_testkit::{
     PaymentBuilder, SignedPayment,
@@ -10,7 +10,7 @@ use quittance_testkit::{
 };
 use std::collections::HashSet;
 
-const USED: &str = "invalid_exact_evm_nonce_already_used";
+const LATE: &str = "invalid_exact_evm_payload_authorization_valid_before";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
 const FAILS: &str = "invalid_exact_evm_transaction_simulation_failed";
 
@@ -99,6 +99,25 @@ on_both_stores! {
         bench.verify(&payment).await.valid();
         bench.settle(&payment).await.success_of(&payment);
         assert_eq!(bench.mined().await, 1);
+    }
+
+    /// Its window is over by the chain's own clock: whoever asks for it frees its nonce, and nobody has to wait for the rest.
+    async fn a_promise_whose_window_is_over_ends_when_it_is_asked_for(store) {
+        let bench = Setup::new(store).no_mining().confirmations(2).start().await;
+        let now = quittance_testkit::unix_now();
+        let builder = bench.builder().await.nonce(B256::repeat_byte(1));
+        let late = builder.clone().valid_before(now + 60).sign();
+        bench.verify(&late).await.valid();
+        bench.anvil.increase_time(120).await.unwrap();
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.settle(&late).await.told(), Told::no(LATE, ""));
+        assert_eq!(bench.row(&late).await["status"], "reserved", "the block may still go away");
+        bench.anvil.mine(1).await.unwrap();
+        assert_eq!(bench.settle(&late).await.told(), Told::no(LATE, ""));
+        assert_eq!(bench.row(&late).await["status"], "refused");
+        let next = builder.valid_before(now + 7_200).sign();
+        bench.verify(&next).await.valid();
+        bench.assert_nothing_moved().await;
     }
 
     /// Anybody can send rubbish under somebody's reserved nonce.
@@ -300,6 +319,7 @@ async fn hang_up_while_the_promise_is_written_down() {
     .await;
     drop(call);
     bench.until_status(&payment, "refused").await;
+    Metrics::until_counted(&bench, &[("settlements status=refused", 1)]).await;
     bench.verify(&payment).await.valid();
     let hash = bench.settle(&payment).await.success_of(&payment);
     assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
@@ -442,6 +462,8 @@ async fn outlived_promises_end_as_what_they_were() {
         let row = bench.until_status(payment, status).await;
         assert_eq!((&row["transaction"], &row["reason"]), (&transaction.to_string().into(), &USED.into()));
     }
+    let counts = [("settlements status=settled_elsewhere", 1), ("settlements status=refused", 2)];
+    Metrics::until_counted(&bench, &counts).await;
     assert_told(&bench, &executed, theirs, "redelivered").await;
     bench.settle(&forgotten).await.success_of(&forgotten);
     assert_eq!(bench.transfers().await.len(), 2);

@@ -1,6 +1,6 @@
 //! Two nodes of one chain, of which the preferred one stays behind for long, and catches up in the end.
 
-use crate::support::{Bench, DEADLINE, RECEIPT, SEND, Setup, StoreKind, Told, unix_now, until};
+use crate::support::{Bench, DEADLINE, RECEIPT, SEND, Setup, StoreKind, Told, USED, unix_now, until};
 use quittance_testkit::{
     Anvil, Facilitator, SignedPayment, dev_signer,
     harness::{Fault, Rule, process::Wait},
@@ -72,7 +72,7 @@ on_both_stores! {
         bench.proxy.set_upstream(behind.url());
         bench.server.restart(Wait::Ready).await.unwrap();
         for (payment, code) in [
-            (&used, "invalid_exact_evm_nonce_already_used"),
+            (&used, USED),
             (&poor, "invalid_exact_evm_insufficient_balance"),
         ] {
             let verified = bench.verify(payment).await;
@@ -151,7 +151,7 @@ on_both_stores! {
         let hash = caller.await.unwrap();
         assert_eq!(bench.settle(&signed).await.told(), Told::Duplicate(hash));
         let reply = bench.verify(&used).await;
-        assert_eq!(reply.json["invalidReason"], "invalid_exact_evm_nonce_already_used");
+        assert_eq!(reply.json["invalidReason"], USED);
         assert_eq!(bench.mined().await, 1);
     }
 }
@@ -171,6 +171,6 @@ async fn stale_after_a_quiet_while() {
     tokio::time::sleep(QUIET).await;
     bench.proxy.reset_records();
     let reply = bench.verify(&used).await;
-    assert_eq!(reply.json["invalidReason"], "invalid_exact_evm_nonce_already_used", "{reply:?}");
+    assert_eq!(reply.json["invalidReason"], USED, "{reply:?}");
     assert!(bench.proxy.count_answered("eth_call") > 0, "the preferred one was asked, and not believed");
 }

@@ -84,10 +84,7 @@ impl PgCluster {
         }
         let mut cluster =
             Self { bin, owner, port: 0, databases: AtomicU64::new(0), server: Mutex::default(), dir };
-        let mut initdb = cluster.tool("initdb");
-        initdb.arg("--pgdata").arg(cluster.data()).args(["--username", SUPERUSER]);
-        initdb.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]);
-        run(initdb).await?;
+        cluster.init().await?;
         for attempt in 1..=START_ATTEMPTS {
             cluster.port = free_port()?;
             match cluster.resume().await {
@@ -97,6 +94,36 @@ impl PgCluster {
             }
         }
         Ok(cluster)
+    }
+
+    /// An empty cluster on disk. `initdb` costs more than everything else here, so the first process keeps a copy.
+    async fn init(&self) -> Result<()> {
+        let kept = self.kept()?;
+        if kept.is_dir() {
+            return copy(&kept, &self.data()).await;
+        }
+        let mut initdb = self.tool("initdb");
+        initdb.arg("--pgdata").arg(self.data()).args(["--username", SUPERUSER]);
+        initdb.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]);
+        run(initdb).await?;
+        // Whole or not at all: another process may be doing the same.
+        let parent = kept.parent().context("place for a copy")?;
+        let copying =
+            tempfile::Builder::new().prefix("initdb-").tempdir_in(parent).context("place for a copy")?;
+        let copied = copying.path().join("data");
+        copy(&self.data(), &copied).await?;
+        match fs::rename(&copied, &kept) {
+            Err(error) if !kept.is_dir() => Err(error).context("keeping an empty cluster"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the copy is: beside the tests' binaries, by server and by owner.
+    fn kept(&self) -> Result<PathBuf> {
+        let binary = std::env::current_exe().context("the tests' binary")?;
+        let server = self.bin.display().to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let uid = self.owner.map_or_else(|| "own".to_owned(), |owner| owner.uid.to_string());
+        Ok(binary.with_file_name(format!("initdb{server}-{uid}")))
     }
 
     /// A fresh, empty database; its URL. It stays the same over [`PgCluster::stop`] and [`PgCluster::resume`].
@@ -195,6 +222,13 @@ impl PgCluster {
         }
         command
     }
+}
+
+/// With owners and modes, without which the server does not start.
+async fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut cp = Command::new("cp");
+    cp.arg("-a").arg(from).arg(to);
+    run(cp).await
 }
 
 async fn run(command: Command) -> Result<()> {

@@ -1,9 +1,12 @@
 //! Ports, signals and the ends of child processes.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, TcpListener, UdpSocket},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,7 +15,7 @@ use tokio::time::Instant;
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// A loopback port that is free at this moment. Needed where a process must listen on the same port after a restart;
+/// A loopback port that is free, for this process as long as it lives. Needed where a process must listen on the same port after a restart;
 /// anything else should listen on port 0.
 ///
 /// Taken from below the ports that systems hand out by themselves: a port from among those is soon somebody's connection.
@@ -20,12 +23,19 @@ pub fn free_port() -> Result<u16> {
     const FIRST: u32 = 10_240;
     const COUNT: u32 = 22_000;
     static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Whoever gets a port needs a moment to use it. Until the process ends, the UDP port of the same number, which nobody
+    // else wants, tells the processes beside it that it is taken.
+    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     // Test processes run side by side, each on a walk of its own.
     let start = std::process::id().wrapping_mul(61);
     for _ in 0..COUNT {
         let step = TRIED.fetch_add(1, Ordering::Relaxed).wrapping_mul(7_919);
         let port = u16::try_from(FIRST + start.wrapping_add(step) % COUNT).context("port")?;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        let address = (Ipv4Addr::LOCALHOST, port);
+        if let Ok(claim) = UdpSocket::bind(address)
+            && TcpListener::bind(address).is_ok()
+        {
+            TAKEN.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
             return Ok(port);
         }
     }

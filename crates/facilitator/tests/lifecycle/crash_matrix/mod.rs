@@ -1,10 +1,9 @@
 //! The process dies at every fault point, and comes back: one outcome, one transfer, one success told, no nonce lost.
 
-mod rows;
 mod scene;
 mod story;
 
-use crate::support::{DEADLINE, StoreKind, Told, until};
+use crate::support::{DEADLINE, StoreKind, Told, USED, until};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use quittance::fault_point::{Point, VARIABLE};
 use quittance_testkit::harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, process::Wait};
@@ -15,7 +14,6 @@ use story::{Story, fill_purse};
 /// Servers that die at the same time. Most of the time they wait: for a lease to lapse, for a block, for a look.
 const AT_ONCE: usize = 6;
 
-const USED: &str = "invalid_exact_evm_nonce_already_used";
 const POOR: &str = "invalid_exact_evm_insufficient_balance";
 const EXPIRED: &str = "invalid_exact_evm_payload_authorization_valid_before";
 const REVERTED: &str = "invalid_exact_evm_transaction_failed";

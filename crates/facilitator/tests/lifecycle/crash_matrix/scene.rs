@@ -1,7 +1,6 @@
 //! One server, one payment, and everybody who asks about it while the server dies and comes back.
 
-use super::rows::Rows;
-use crate::support::{Bench, DEADLINE, Reply, Setup, Told, until};
+use crate::support::{Bench, DEADLINE, Reply, Rows, Setup, Told, until};
 use alloy_primitives::B256;
 use quittance::fault_point::{Point, VARIABLE};
 use quittance_testkit::{SignedPayment, harness::process::Wait};

@@ -11,8 +11,10 @@ use quittance_testkit::{
     dev_chain::Transfer,
     dev_signer,
     harness::{ConfigBuilder, QuittanceProcess, RpcProxy, process::Wait, proxy::RuleId},
+    jsonrpc::hex_quantity,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
 
 /// Everything one test has.
@@ -184,6 +186,31 @@ impl Bench {
         assert_eq!((self.mined().await, self.known_to_the_node().await), (1, 1));
         let row = self.row(payment).await;
         assert_eq!((&row["status"], &row["transaction"]), (&"settled".into(), &hash.to_string().into()));
+    }
+
+    /// Each payment was executed by the transaction its caller was told: the token's own record of the authorization says so.
+    pub(crate) async fn assert_executed_by(&self, told: &[(&SignedPayment, B256)]) {
+        let filter = json!([{
+            "address": self.chain.token,
+            "fromBlock": hex_quantity(self.started_at + 1),
+            "toBlock": "latest",
+            "topics": [keccak256("AuthorizationUsed(address,bytes32)")],
+        }]);
+        let logs = self.anvil.rpc("eth_getLogs", filter).await.unwrap();
+        let word = |text: &Value| text.as_str().unwrap().parse::<B256>().unwrap();
+        let executed: BTreeMap<_, _> = logs
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|log| {
+                let topics = &log["topics"];
+                ((word(&topics[1]), word(&topics[2])), word(&log["transactionHash"]))
+            })
+            .collect();
+        for (payment, hash) in told {
+            let authorization = (payment.payer().into_word(), payment.nonce());
+            assert_eq!(executed.get(&authorization), Some(hash), "{authorization:?}");
+        }
     }
 
     /// No money has moved at all.

@@ -3,14 +3,21 @@
 mod answers;
 mod bench;
 mod database;
+mod metrics;
 mod raw_client;
+mod replicas;
+mod rows;
 mod setup;
+mod transactions;
 mod waits;
 
 pub(crate) use answers::{Reply, Told, told};
 pub(crate) use bench::{Bench, settle_at};
 pub(crate) use database::Database;
+pub(crate) use metrics::Metrics;
 pub(crate) use raw_client::RawCall;
+pub(crate) use replicas::{Found, another_replica, seek, settle};
+pub(crate) use rows::Rows;
 pub(crate) use setup::{Setup, StoreKind};
 pub(crate) use waits::{DEADLINE, unix_now, until};
 
@@ -18,6 +25,8 @@ pub(crate) use waits::{DEADLINE, unix_now, until};
 pub(crate) const SEND: &str = "eth_sendRawTransaction";
 /// The method that says what became of it.
 pub(crate) const RECEIPT: &str = "eth_getTransactionReceipt";
+/// The code of an authorization that somebody holds or has used.
+pub(crate) const USED: &str = "invalid_exact_evm_nonce_already_used";
 
 /// One test for each store.
 macro_rules! on_both_stores {

@@ -18,12 +18,27 @@ impl RawCall {
         Self::post(client, "/settle", body, headers).await
     }
 
+    /// The same, and at once the beginning of a further request.
+    pub(crate) async fn settle_and_more(client: &Facilitator, body: &Value) -> Self {
+        Self::send(client, "/settle", body, &[], "GET /healthz").await
+    }
+
     /// Sends the whole of a `/verify`.
     pub(crate) async fn verify(client: &Facilitator, body: &Value) -> Self {
         Self::post(client, "/verify", body, &[]).await
     }
 
     async fn post(client: &Facilitator, path: &str, body: &Value, headers: &[(&str, &str)]) -> Self {
+        Self::send(client, path, body, headers, "").await
+    }
+
+    async fn send(
+        client: &Facilitator,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+        more: &str,
+    ) -> Self {
         let host = client.base().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&host).await.unwrap();
         stream.set_nodelay(true).unwrap();
@@ -34,8 +49,8 @@ impl RawCall {
              Content-Length: {}\r\n{headers}\r\n",
             body.len()
         );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(body.as_bytes()).await.unwrap();
+        // At once: it is read at once.
+        stream.write_all([head, body, more.to_owned()].concat().as_bytes()).await.unwrap();
         Self(stream)
     }
 

@@ -1,7 +1,7 @@
 //! How a test wants its bench.
 
 use super::{Bench, Database, unix_now};
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use quittance_testkit::{
     Anvil, DevChain, dev_address,
     harness::{ConfigBuilder, NetworkConfig, QuittanceProcess, RpcProxy},
@@ -39,6 +39,7 @@ pub(crate) struct Setup {
     websocket: bool,
     second_endpoint: bool,
     confirmations: u64,
+    wallet_factory: Option<Address>,
     hardfork: Option<&'static str>,
     started_ago: u64,
     settings: Vec<(&'static str, Value)>,
@@ -55,6 +56,7 @@ impl Setup {
             websocket: false,
             second_endpoint: false,
             confirmations: 1,
+            wallet_factory: None,
             hardfork: None,
             started_ago: 0,
             settings: Vec::new(),
@@ -104,6 +106,12 @@ impl Setup {
         self
     }
 
+    /// Wallets that this contract deploys may pay.
+    pub(crate) fn wallet_factory(mut self, factory: Address) -> Self {
+        self.wallet_factory = Some(factory);
+        self
+    }
+
     /// The rules of an older Ethereum.
     pub(crate) fn hardfork(mut self, name: &'static str) -> Self {
         self.hardfork = Some(name);
@@ -142,6 +150,9 @@ impl Setup {
         let mut network = NetworkConfig::new(chain.chain_id())
             .rpc_url_from_env("RPC_URL", url)
             .confirmations(self.confirmations);
+        if let Some(factory) = self.wallet_factory {
+            network = network.wallet_factory(factory);
+        }
         let mut second_proxy = None;
         if self.second_endpoint {
             let second = RpcProxy::start(anvil.url()).await.unwrap();

@@ -1,6 +1,6 @@
 //! The server's database, read and disturbed behind its back, on either store.
 
-use crate::support::Bench;
+use super::Bench;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{
     path::{Path, PathBuf},
@@ -12,13 +12,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Where the rows are.
 #[derive(Clone, Debug)]
-pub(super) enum Rows {
+pub(crate) enum Rows {
     Sqlite(PathBuf),
     Postgres(String),
 }
 
 impl Rows {
-    pub(super) fn of(bench: &Bench) -> Self {
+    pub(crate) fn of(bench: &Bench) -> Self {
         match &bench.database {
             None => Self::Sqlite(bench.server.dir().join("quittance.db")),
             Some(database) => Self::Postgres(database.url.clone()),
@@ -26,7 +26,7 @@ impl Rows {
     }
 
     /// One text for each row.
-    pub(super) async fn texts(&self, sql: &str) -> Vec<String> {
+    pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
             Self::Sqlite(path) => sqlx::query_scalar(sql).fetch_all(&mut sqlite(path).await).await.unwrap(),
@@ -37,7 +37,20 @@ impl Rows {
         }
     }
 
-    pub(super) async fn run(&self, sql: &str) {
+    /// One number.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(path) => sqlx::query_scalar(sql).fetch_one(&mut sqlite(path).await).await.unwrap(),
+            Self::Postgres(url) => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+            }
+        }
+    }
+
+    /// Runs statements.
+    pub(crate) async fn run(&self, sql: &str) {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
             Self::Sqlite(path) => sqlx::raw_sql(sql).execute(&mut sqlite(path).await).await.map(drop),
@@ -48,8 +61,62 @@ impl Rows {
         .unwrap();
     }
 
+    /// From now on one write in seven fails, whatever it was to write.
+    pub(crate) async fn fail_some_writes(&self) {
+        const WRITES: [(&str, &str); 5] = [
+            ("INSERT", "payments"),
+            ("UPDATE", "payments"),
+            ("INSERT", "slots"),
+            ("UPDATE", "slots"),
+            ("INSERT", "attempts"),
+        ];
+        if let Self::Postgres(_) = self {
+            // A sequence is not rolled back with its transaction.
+            self.run(
+                "CREATE SEQUENCE writes;
+                 CREATE FUNCTION fail_some() RETURNS trigger LANGUAGE plpgsql AS
+                   $$ BEGIN IF nextval('writes') % 7 = 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN NEW; END $$",
+            )
+            .await;
+        }
+        for (write, table) in WRITES {
+            let trigger = format!("CREATE TRIGGER fail_{write}_{table} BEFORE {write} ON {table}");
+            self.run(&match self {
+                // Here everything is rolled back, but for the dice.
+                Self::Sqlite(_) => {
+                    format!("{trigger} WHEN abs(random() % 7) = 0 BEGIN SELECT RAISE(ABORT, 'not now'); END")
+                }
+                Self::Postgres(_) => format!("{trigger} FOR EACH ROW EXECUTE FUNCTION fail_some()"),
+            })
+            .await;
+        }
+    }
+
+    /// Writes succeed again.
+    pub(crate) async fn fail_no_more(&self) {
+        let triggers = match self {
+            Self::Sqlite(_) => "SELECT 'DROP TRIGGER ' || name FROM sqlite_master WHERE name LIKE 'fail_%'",
+            // To take the triggers away is to wait for everybody who writes, and they for us.
+            Self::Postgres(_) => {
+                "SELECT 'CREATE OR REPLACE FUNCTION fail_some() RETURNS trigger LANGUAGE plpgsql AS
+                   $$ BEGIN RETURN NEW; END $$'"
+            }
+        };
+        for drop in self.texts(triggers).await {
+            self.run(&drop).await;
+        }
+    }
+
+    /// Takes the SQLite file's only write lock. Dropped, it is free again.
+    pub(crate) async fn hold_writes(&self) -> SqliteConnection {
+        let Self::Sqlite(path) = self else { panic!("PostgreSQL has no such lock") };
+        let mut connection = sqlite(path).await;
+        sqlx::raw_sql("BEGIN EXCLUSIVE").execute(&mut connection).await.unwrap();
+        connection
+    }
+
     /// From now on, this kind of write to a payment's row takes a moment.
-    pub(super) async fn slow_down(&self, write: &str) {
+    pub(crate) async fn slow_down(&self, write: &str) {
         let sql = match self {
             Self::Sqlite(_) => format!(
                 "CREATE VIEW busy AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 600000)
@@ -66,7 +133,7 @@ impl Rows {
     }
 
     /// Waits for a slow write while this query finds something.
-    pub(super) async fn until_writing(&self, query: &str) {
+    pub(crate) async fn until_writing(&self, query: &str) {
         match self {
             Self::Sqlite(path) => {
                 let impatient = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
@@ -93,7 +160,7 @@ impl Rows {
     }
 
     /// Everything the store says about the payment with this nonce, all slots, and all idempotency keys.
-    pub(super) async fn describe(&self, auth_nonce: &str) -> String {
+    pub(crate) async fn describe(&self, auth_nonce: &str) -> String {
         let payment = format!(
             "SELECT status
                || CASE WHEN payee IS NOT NULL THEN ', payee noted' ELSE '' END
