@@ -1,6 +1,6 @@
 //! Many callers at once.
 
-use crate::support::{Bench, SEND, Setup, StoreKind, Told, told};
+use crate::support::{Bench, SEND, Setup, StoreKind, Told, told, until_counted};
 use quittance_testkit::SignedPayment;
 use serde_json::json;
 use std::time::Duration;
@@ -135,7 +135,10 @@ async fn settled_in_one_block(signers: usize) -> u64 {
     let full = OPEN_SLOTS_PER_LANE_MAX * signers;
     let payments = bench.payments(full + 50).await;
     let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_answered(SEND, u64::try_from(full).unwrap()).await.unwrap();
+    until_counted("transactions for the next block", u64::try_from(full).unwrap(), || async {
+        bench.anvil.txpool_status().await.unwrap().pending
+    })
+    .await;
     bench.anvil.mine(1).await.unwrap();
     let mined = bench.mined().await;
     for call in calls {

@@ -33,3 +33,19 @@ where
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
+
+/// Looks until a count has come to `n`. Each step there is given the whole time anew: a busy machine is slow, a broken promise stands still.
+pub(crate) async fn until_counted<F>(what: &str, n: u64, mut look: impl FnMut() -> F)
+where
+    F: Future<Output = u64>,
+{
+    let mut have = 0;
+    while have < n {
+        let more = format!("{what}: {n}, and not only {have}");
+        have = until(&more, DEADLINE, || {
+            let count = look();
+            async move { Some(count.await).filter(|count| *count > have) }
+        })
+        .await;
+    }
+}
