@@ -240,6 +240,12 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
     })
 }
 
+/// A promise, as far as its payer's balance has to cover it.
+pub(crate) fn promised_amount(row: &impl Columns) -> Result<(SettlementId, TokenAmount), StoreError> {
+    let t = PAYMENTS;
+    Ok((t.parsed(row, "id", parse_id)?, TokenAmount(t.parsed(row, "amount", parse_u256)?)))
+}
+
 /// A row of `slots` without its attempts and payment.
 pub(crate) struct SlotRow {
     pub(crate) id: SlotId,

@@ -39,6 +39,7 @@ pub struct Statements {
     /// Where the database can add up and lock in one statement.
     pub(crate) reserve_covered: Option<&'static str>,
     pub(crate) promises: &'static str,
+    pub(crate) promised_amounts: &'static str,
     pub(crate) lookup: &'static str,
     pub(crate) payment: &'static str,
     pub(crate) outlived: &'static str,
@@ -80,6 +81,26 @@ pub struct Statements {
     pub(crate) reset_keepers: &'static str,
 }
 
+/// What a payer's balance has to cover. Reserved for longer than the authorization lives, it is no promise.
+macro_rules! promised {
+    ($columns:expr, $now:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM payments ",
+            "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
+            "AND status IN ('reserved', 'signed', 'mined') AND (status <> 'reserved' OR expires_at > ",
+            $now,
+            " / 1000) ",
+            "UNION ALL SELECT ",
+            $columns,
+            " FROM payments ",
+            "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
+            "AND status IN ('settled', 'settled_elsewhere') AND block_number > $4"
+        )
+    };
+}
+
 /// A new row, from its values or from a query that may yield none. The predicate names the index that guards rule 5; a clash
 /// on any other one is an error.
 macro_rules! reserve {
@@ -105,15 +126,9 @@ macro_rules! statements {
             ping: "SELECT 1",
             reserve: reserve!($now, "VALUES (", ")"),
             reserve_covered: $covered,
-            // Reserved for longer than the authorization lives, it is no promise. Oldest first.
-            promises: concat!(
-                "SELECT ", payment_columns!(), " FROM payments ",
-                "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
-                "AND status IN ('reserved', 'signed', 'mined') AND (status <> 'reserved' OR expires_at > ", $now, " / 1000) ",
-                "UNION ALL SELECT ", payment_columns!(), " FROM payments ",
-                "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 ",
-                "AND status IN ('settled', 'settled_elsewhere') AND block_number > $4 ORDER BY created_at_ms, id"
-            ),
+            // Oldest first.
+            promises: concat!(promised!(payment_columns!(), $now), " ORDER BY created_at_ms, id"),
+            promised_amounts: promised!("id, amount", $now),
             lookup: concat!(
                 "SELECT ", payment_columns!(), ", CAST(CASE WHEN status = 'reserved' AND expires_at <= ", $now, " / 1000 ",
                 "THEN 1 ELSE 0 END AS BIGINT) AS outlived FROM payments ",
@@ -376,6 +391,7 @@ mod tests {
             reserve,
             reserve_covered: _,
             promises,
+            promised_amounts,
             lookup,
             payment,
             outlived,
@@ -422,6 +438,7 @@ mod tests {
             ping,
             reserve,
             promises,
+            promised_amounts,
             lookup,
             payment,
             outlived,

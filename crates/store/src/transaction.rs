@@ -60,17 +60,18 @@ impl<D: Dialect> Tx<D> {
     /// Whether the funds cover a reservation beside everything else its payer has promised.
     pub(crate) async fn covers(&mut self, reservation: &Reservation<'_>) -> Result<bool, StoreError> {
         let Some(funds) = reservation.funds else { return Ok(true) };
-        let promised =
-            self.rows(D::SQL.promises, promises_binds(&reservation.terms.key, funds.block_number)?).await?;
-        let promised: Vec<Payment> = promised.iter().map(rows::payment).collect::<Result<_, _>>()?;
+        let binds = promises_binds(&reservation.terms.key, funds.block_number)?;
+        let promised = self.rows(D::SQL.promised_amounts, binds).await?;
         if promised.len() >= PROMISES_MAX {
             return Ok(false);
         }
-        let needed = promised
-            .iter()
-            .filter(|payment| !funds.over.contains(&payment.id))
-            .map(|payment| payment.terms.amount.0)
-            .try_fold(reservation.terms.amount.0, |sum, amount| sum.checked_add(amount));
+        let mut needed = Some(reservation.terms.amount.0);
+        for row in &promised {
+            let (id, amount) = rows::promised_amount(row)?;
+            if !funds.over.contains(&id) {
+                needed = needed.and_then(|sum| sum.checked_add(amount.0));
+            }
+        }
         Ok(needed.is_some_and(|needed| needed <= funds.balance))
     }
 

@@ -8,7 +8,7 @@ use quittance_protocol::{
 };
 use quittance_store::{
     Store,
-    model::{Funds, KeyBinding, Reservation, Reserve},
+    model::{Funds, KeyBinding, PROMISES_MAX, Reservation, Reserve},
 };
 
 use crate::{
@@ -171,6 +171,29 @@ async fn what_is_not_covered_binds_no_key(fixture: Fixture) {
     assert_eq!(store.idempotency_key(&key).await.unwrap(), Some(KeyBinding::Same(None)));
 }
 
+async fn a_payer_promises_no_more_often_than_can_be_added_up(fixture: Fixture) {
+    let store = &*fixture.store;
+    let first = payment();
+    assert!(is_covered(store, &first, AMOUNT).await);
+    let copies = format!(
+        "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, \
+         amount, valid_after, valid_before, expires_at, signature_digest, created_at_ms, updated_at_ms) \
+         WITH RECURSIVE copy (n) AS (SELECT 100000000001 UNION ALL SELECT n + 1 FROM copy WHERE n < 100000000000 + {}) \
+         SELECT substr(id, 1, 24) || CAST(n AS TEXT), version, status, network, verifying_contract, authorizer, \
+         substr(auth_nonce, 1, 54) || CAST(n AS TEXT), fingerprint, pay_to, amount, valid_after, valid_before, expires_at, \
+         signature_digest, created_at_ms, updated_at_ms FROM payments, copy",
+        PROMISES_MAX - 2
+    );
+    fixture.meddle(&copies).await.unwrap();
+    let last = another(&first);
+    assert!(is_covered(store, &last, u64::MAX).await);
+    assert_eq!(store.promises(&first.key, READ_AT).await.unwrap().len(), PROMISES_MAX);
+    assert!(!is_covered(store, &another(&first), u64::MAX).await, "one too many");
+    let held = store.lookup(&last.key).await.unwrap().unwrap();
+    moved(store, &held, Event::Refused).await;
+    assert!(is_covered(store, &another(&first), u64::MAX).await, "there is room again");
+}
+
 contract!(
     one_balance_covers_no_more_than_itself,
     what_is_over_is_covered_no_more,
@@ -179,4 +202,5 @@ contract!(
     the_largest_amounts_do_not_wrap,
     the_same_money_is_promised_once_however_many_ask,
     what_is_not_covered_binds_no_key,
+    a_payer_promises_no_more_often_than_can_be_added_up,
 );
