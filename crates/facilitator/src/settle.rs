@@ -45,10 +45,19 @@ const STOPPING: Duration = Duration::from_secs(3);
 /// Why a reservation that a settlement began with is given up.
 const NOT_SIGNED: &str = "it could not be signed while the caller of /settle waited";
 
-/// Why the store's transaction is given up in the end: its caller is being told that nothing was decided.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("too late to be signed")]
-struct TooLate;
+/// Facts older than this are read again before anything is signed: the store has made it wait. Long enough for a store that is only
+/// busy, and a block of Ethereum.
+const FACTS_AGE_MAX: Duration = Duration::from_secs(12);
+
+/// Why the store's transaction is given up in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotNow {
+    /// Its caller is being told that nothing was decided.
+    #[error("too late to be signed")]
+    TooLate,
+    #[error("judged too long ago")]
+    Outdated,
+}
 
 /// How long one request may take.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +121,24 @@ pub(crate) async fn begin(
     identifier: Option<&KeyUse>,
     patience: Patience,
 ) -> Result<Begun, Fault> {
+    let mut ours = None;
+    let begun = begin_with(facilitator, request, payee, identifier, patience, &mut ours).await;
+    if let (Some(ours), Err(_) | Ok(Begun::Refused(_))) = (ours, &begun) {
+        // Nobody was promised anything, and nobody was told of it. What is signed all the same has another version.
+        give_up(facilitator, ours, Payment::FIRST_VERSION, NOT_SIGNED);
+    }
+    begun
+}
+
+/// `ours`: the reservation that it made, if it made one.
+async fn begin_with(
+    facilitator: &Arc<Facilitator>,
+    request: &Request,
+    payee: Option<&PaymentCheck>,
+    identifier: Option<&KeyUse>,
+    patience: Patience,
+    ours: &mut Option<SettlementId>,
+) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
     let mut promised = match known(facilitator, request, &key, fingerprint).await? {
@@ -136,7 +163,7 @@ pub(crate) async fn begin(
         if facilitator.stopping.is_cancelled() {
             return Err(Fault::Stopping);
         }
-        let now = clock::now();
+        let (now, judged_at) = (clock::now(), clock::instant());
         // The payee was checked before it was promised.
         let payee = payee.filter(|_| !promised);
         let judged = judge(facilitator, request, payee, promised, now);
@@ -167,15 +194,13 @@ pub(crate) async fn begin(
             ..Reservation::new(terms, reserved_until(terms))
         };
         let reserved = cover::reserve(facilitator, service, &verified, reservation).await;
-        if matches!(reserved, Err(Fault::Store(_))) {
-            // It may be made all the same.
-            give_up(facilitator, reservation.id, Payment::FIRST_VERSION, NOT_SIGNED);
+        if matches!(reserved, Ok(Reserve::Fresh(_)) | Err(Fault::Store(_))) {
+            // The store's fault may have made it all the same.
+            *ours = Some(reservation.id);
         }
-        let mut is_ours = false;
         let payment = match reserved? {
             Reserve::Fresh(payment) => {
                 reached(Point::SettleReserved);
-                is_ours = true;
                 payment
             }
             Reserve::Same(payment) if payment.status == Status::Reserved => {
@@ -192,16 +217,11 @@ pub(crate) async fn begin(
             Reserve::Uncovered => return Ok(Begun::Refused(uncovered())),
             Reserve::KeyTaken => return Ok(Begun::IdentifierTaken),
         };
-        let signed = sign_and_send(facilitator, service, &payment, &verified, offer, patience).await;
-        if signed.is_err() && is_ours {
-            // Nobody was promised anything, and nobody was told of it. What is signed all the same has another version.
-            give_up(facilitator, payment.id, payment.version, NOT_SIGNED);
-        }
-        if signed? {
+        if sign_and_send(facilitator, service, &payment, &verified, offer, judged_at, patience).await? {
             place.stored();
             return Ok(Begun::found(&payment).before_any_answer());
         }
-        // A twin was faster.
+        // A twin was faster, or the facts have grown old.
         may_have_moved = true;
         tries += 1;
     }
@@ -285,13 +305,14 @@ async fn offer<'a>(
 }
 
 /// Slot, first attempt and `signed` in one transaction; then the bytes go out, which nobody waits for: they are in the world
-/// as soon as they are stored. `false`: the payment had moved on.
+/// as soon as they are stored. `false`: the payment had moved on, or has to be judged anew.
 async fn sign_and_send(
     facilitator: &Arc<Facilitator>,
     service: &Arc<NetworkService>,
     payment: &Payment,
     verified: &VerifiedPayment,
     Offer { lane, slot, fees }: Offer<'_>,
+    judged_at: Instant,
     patience: Patience,
 ) -> Result<bool, Fault> {
     let gas_limit = verified.gas_limit();
@@ -299,9 +320,13 @@ async fn sign_and_send(
     let signed = facilitator
         .store
         .sign_slot(payment.id, payment.version, &lane.id(), &|nonce| {
-            // The lane may have been in other hands for long.
-            if clock::instant() >= patience.sign {
-                return Err(TooLate.into());
+            // The lane, or the store, may have been in other hands for long.
+            let now = clock::instant();
+            if now >= patience.sign {
+                return Err(NotNow::TooLate.into());
+            }
+            if now - judged_at > FACTS_AGE_MAX {
+                return Err(NotNow::Outdated.into());
             }
             let attempt = lane.sign_payment(nonce, fees, gas_limit, to, data)?;
             // Before the row is visible to the keeper, so that the bytes do not go out twice.
@@ -309,11 +334,15 @@ async fn sign_and_send(
             reached(Point::SettleSigning);
             Ok(attempt)
         })
-        .await
-        .map_err(|fault| match fault {
-            StoreError::Sign(cause) if cause.is::<TooLate>() => Fault::Timeout,
-            fault => fault.into(),
-        })?;
+        .await;
+    let signed = match signed {
+        Err(StoreError::Sign(cause)) => match cause.downcast_ref::<NotNow>() {
+            Some(NotNow::Outdated) => return Ok(false),
+            Some(NotNow::TooLate) => return Err(Fault::Timeout),
+            None => return Err(StoreError::Sign(cause).into()),
+        },
+        signed => signed?,
+    };
     let Some(signed) = signed else { return Ok(false) };
     slot.stored();
     tracing::info!(

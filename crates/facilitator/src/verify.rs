@@ -102,7 +102,12 @@ pub(crate) async fn verify(
             })
         })
     };
-    reserving.await.map_err(|_| Fault::Internal)?
+    let verdict: Result<Verdict, Fault> = reserving.await.map_err(|_| Fault::Internal)?;
+    // The clock is read again: a slow store must not let a window close unnoticed.
+    match rules::check_offline(request, &service.policy, clock::now()) {
+        Err(refusal) if matches!(verdict, Ok(Verdict::Promised(_))) => Ok(Verdict::Refused(refusal)),
+        _ => verdict,
+    }
 }
 
 /// The payee check's answer, as it is stored with the payment.

@@ -5,6 +5,7 @@
 //! and is a compare-and-set on `(id, version)`.
 
 mod bindings;
+mod connections;
 mod driver;
 mod error;
 pub mod model;

@@ -8,13 +8,16 @@ use sqlx::{
 use std::{io, str::FromStr, time::Duration};
 use url::Url;
 
-use crate::{StoreError, error::DatabaseFault, schema, store::SqlStore};
+use crate::{
+    StoreError,
+    connections::{Connections, SILENCE},
+    error::DatabaseFault,
+    schema,
+    store::SqlStore,
+};
 
 /// Connections of one process. Several replicas share the server's limit (100 unless configured).
 const CONNECTIONS_MAX: u32 = 10;
-
-/// How long a caller waits for a connection before it is told that the store is unavailable.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection that comes back may take to answer; one that a vanished server left behind never does, and
 /// would keep its place in the pool until the kernel gives up a quarter of an hour later.
@@ -58,7 +61,7 @@ impl SqlStore<Postgres> {
         // Migrations run on a connection of their own, because waiting for another process to finish them, or a
         // long one, must not be cut short.
         let connecting = options.clone().options([("lock_timeout", "60000")]);
-        let mut migrating = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting.connect())
+        let mut migrating = tokio::time::timeout(SILENCE, connecting.connect())
             .await
             .map_err(|_| StoreError::Unavailable(DatabaseFault::silence()))??;
         let known = migrations();
@@ -71,18 +74,19 @@ impl SqlStore<Postgres> {
         }
         outcome?;
         migrating.close().await?;
-        let pool = pool(options).await?;
+        let pool = Connections::of(pool(options).await?);
         Ok(Self { readers: pool.clone(), writers: pool, _only_process: None })
     }
 
     /// Connects to look, and changes nothing: not even the schema.
     pub async fn connect_to_read(url: &str) -> Result<Self, StoreError> {
-        let pool = pool(options(url)?.options([("default_transaction_read_only", "on")])).await?;
+        let options = options(url)?.options([("default_transaction_read_only", "on")]);
+        let pool = Connections::of(pool(options).await?);
         let store = Self { readers: pool.clone(), writers: pool, _only_process: None };
         if !store.exists(MIGRATIONS_EXIST).await? {
             return Err(StoreError::Behind(1));
         }
-        schema::is_up_to_date(&migrations(), &mut *store.readers.acquire().await?).await?;
+        schema::is_up_to_date(&migrations(), &mut **store.readers.take().await?).await?;
         Ok(store)
     }
 }
@@ -113,7 +117,7 @@ async fn pool(options: PgConnectOptions) -> Result<Pool<Postgres>, StoreError> {
     ]);
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .acquire_timeout(SILENCE)
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {

@@ -14,6 +14,7 @@ use std::{
 
 use crate::{
     StoreError,
+    connections::{Connections, SILENCE},
     driver::{Dialect, binds},
     error::DatabaseFault,
     schema,
@@ -22,9 +23,6 @@ use crate::{
 
 /// Reading connections. WAL lets them read while the one writer writes.
 const READERS_MAX: u32 = 4;
-
-/// How long a caller waits for a connection before it is told that the store is unavailable.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a statement waits for a lock; only a tool that opens the file beside us can hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,6 +48,7 @@ impl SqlStore<Sqlite> {
         let readers =
             pool().max_connections(READERS_MAX).connect_with(options.pragma("query_only", "ON")).await?;
 
+        let (writers, readers) = (Connections::of(writers), Connections::of(readers));
         let store = Self { writers, readers, _only_process: Some(only_process) };
         // Whoever held a lease was a process that is gone: nobody waits for it.
         store.execute(Sqlite::SQL.reset_answers, binds![]).await?;
@@ -65,11 +64,12 @@ impl SqlStore<Sqlite> {
         })?;
         let readers =
             pool().max_connections(READERS_MAX).connect_with(options(&path).read_only(true)).await?;
+        let readers = Connections::of(readers);
         let store = Self { writers: readers.clone(), readers, _only_process: None };
         if !store.exists(MIGRATIONS_EXIST).await? {
             return Err(StoreError::Behind(1));
         }
-        schema::is_up_to_date(&migrations(), &mut *store.readers.acquire().await?).await?;
+        schema::is_up_to_date(&migrations(), &mut **store.readers.take().await?).await?;
         Ok(store)
     }
 }
@@ -93,7 +93,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
 /// SQLite rolls back by itself when the disk is full, the driver does not hear of it, and would never begin another.
 fn pool() -> SqlitePoolOptions {
     SqlitePoolOptions::new()
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .acquire_timeout(SILENCE)
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)

@@ -5,8 +5,8 @@ use quittance_protocol::{
     settlement::{Event, Evidence, ReplayKey, Status},
     units::{LaneNonce, Network, UnixSeconds},
 };
-use sqlx::{Pool, SqlSafeStr, SqlStr};
-use std::{collections::HashMap, fmt, fs::File, time::Duration};
+use sqlx::{SqlSafeStr, SqlStr};
+use std::{collections::HashMap, fmt, fs::File, sync::Arc, time::Duration};
 
 use crate::{
     SignWith, Store, StoreError,
@@ -14,6 +14,7 @@ use crate::{
         begin_answer_binds, covered_in_one, key_answer_binds, key_binds, key_name_binds, key_use_binds,
         lane_nonce_binds, promises_binds, reservation_binds,
     },
+    connections::Connections,
     driver::{Bind, Columns as _, Dialect, assembled, binds},
     model::{
         Attempt, AttemptKind, ClosedSlot, HolderId, KeyBinding, KeyUse, KeyedAnswer, LaneId, LastAnswer,
@@ -33,8 +34,8 @@ const FORGET_BATCH: u32 = 500;
 
 /// A store on one database. Use it as [`crate::PgStore`] or [`crate::SqliteStore`].
 pub struct SqlStore<D: Dialect> {
-    pub(crate) writers: Pool<D>,
-    pub(crate) readers: Pool<D>,
+    pub(crate) writers: Arc<Connections<D>>,
+    pub(crate) readers: Arc<Connections<D>>,
     /// Held while the store lives; see `sqlite`.
     pub(crate) _only_process: Option<File>,
 }
@@ -49,7 +50,7 @@ impl<D: Dialect> fmt::Debug for SqlStore<D> {
 impl<D: Dialect> SqlStore<D> {
     /// One reading statement.
     async fn read(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
-        let mut connection = self.readers.acquire().await?;
+        let mut connection = self.readers.take().await?;
         bounded(D::rows(&mut connection, sql, binds)).await
     }
 
@@ -61,13 +62,13 @@ impl<D: Dialect> SqlStore<D> {
 
     /// One writing statement that returns rows; its own transaction.
     async fn write(&self, sql: SqlStr, binds: Vec<Bind>) -> Result<Vec<D::Row>, StoreError> {
-        let mut connection = self.writers.acquire().await?;
+        let mut connection = self.writers.take().await?;
         bounded(D::rows(&mut connection, sql, binds)).await
     }
 
     /// One writing statement; its own transaction.
     pub(crate) async fn execute(&self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
-        let mut connection = self.writers.acquire().await?;
+        let mut connection = self.writers.take().await?;
         bounded(D::execute(&mut connection, sql.into_sql_str(), binds)).await
     }
 
@@ -116,12 +117,12 @@ impl<D: Dialect> SqlStore<D> {
 
     /// A transaction that writes.
     async fn begin(&self) -> Result<Tx<D>, StoreError> {
-        Ok(Tx(bounded(self.writers.begin_with(D::BEGIN_WRITE)).await?))
+        Ok(Tx(self.writers.begin(D::BEGIN_WRITE).await?))
     }
 
     /// A transaction whose reads all see one state.
     async fn snapshot(&self) -> Result<Tx<D>, StoreError> {
-        Ok(Tx(bounded(self.readers.begin_with(D::BEGIN_SNAPSHOT)).await?))
+        Ok(Tx(self.readers.begin(D::BEGIN_SNAPSHOT).await?))
     }
 }
 

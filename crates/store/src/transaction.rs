@@ -10,6 +10,7 @@ use std::{future::Future, time::Duration};
 use crate::{
     SignWith, StoreError,
     bindings::{key_name_binds, key_use_binds, promises_binds},
+    connections::Taken,
     driver::{Bind, Dialect, assembled, binds},
     error::DatabaseFault,
     model::{
@@ -33,7 +34,7 @@ pub(crate) async fn bounded<T>(
 }
 
 /// A transaction. Dropped without `commit`, it leaves nothing behind.
-pub(crate) struct Tx<D: Dialect>(pub(crate) Transaction<'static, D>);
+pub(crate) struct Tx<D: Dialect>(pub(crate) Taken<Transaction<'static, D>>);
 
 impl<D: Dialect> Tx<D> {
     pub(crate) async fn execute(&mut self, sql: &'static str, binds: Vec<Bind>) -> Result<u64, StoreError> {
@@ -164,7 +165,7 @@ impl<D: Dialect> Tx<D> {
     }
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        bounded(self.0.commit()).await
+        self.0.commit().await
     }
 }
 

@@ -20,6 +20,7 @@ mod grants;
 mod identifiers;
 mod kept;
 mod lanes;
+mod late;
 mod mempool;
 mod metrics;
 mod operator;

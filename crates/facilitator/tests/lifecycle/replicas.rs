@@ -1,8 +1,8 @@
 //! Several processes on one PostgreSQL, with the same signers.
 
 use crate::support::{
-    Bench, DEADLINE, Found, RECEIPT, Reply, SEND, Setup, StoreKind, Told, USED, another_replica, seek,
-    settle, until,
+    Bench, DEADLINE, Found, Paused, RECEIPT, Reply, SEND, Setup, StoreKind, Told, USED, another_replica,
+    seek, settle, until,
 };
 use alloy_primitives::B256;
 use quittance::fault_point::{Point, VARIABLE};
@@ -319,48 +319,4 @@ async fn goes_on(bench: &Bench, payment: SignedPayment, [mined, signed]: [u64; 2
     let open = "SELECT count(*) FROM slots WHERE outcome IS NULL";
     until("no open slot", DEADLINE, || async { (bench.database().number(open).await == 0).then_some(()) })
         .await;
-}
-
-/// A server that gets no processor until this value is dropped.
-struct Paused(String);
-
-impl Paused {
-    /// Waits until it has stopped itself, at a fault point.
-    async fn by_itself(server: &QuittanceProcess) -> Self {
-        let pid = Self::pid(server);
-        let stopped = || async {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-            let state = stat.rsplit_once(") ").unwrap().1;
-            state.starts_with('T').then_some(())
-        };
-        until("a server that has stopped itself", DEADLINE, stopped).await;
-        Self(pid)
-    }
-
-    fn new(server: &QuittanceProcess) -> Self {
-        let paused = Self(Self::pid(server));
-        paused.signal("STOP");
-        paused
-    }
-
-    fn pid(server: &QuittanceProcess) -> String {
-        // Its working directory is its own.
-        let home = server.dir().canonicalize().unwrap();
-        let pid = std::fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .find(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == home));
-        pid.expect("the server's process").file_name().into_string().unwrap()
-    }
-
-    fn signal(&self, name: &str) {
-        let kill = ["-c", "kill -s \"$0\" \"$1\"", name, &self.0];
-        assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
-    }
-}
-
-impl Drop for Paused {
-    fn drop(&mut self) {
-        self.signal("CONT");
-    }
 }
