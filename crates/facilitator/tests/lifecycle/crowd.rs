@@ -1,12 +1,17 @@
 //! Many callers at once.
 
-use crate::support::{Bench, SEND, Setup, StoreKind, Told, told, until_counted};
+use crate::support::{Bench, Setup, StoreKind, Told, told};
 use quittance_testkit::SignedPayment;
 use serde_json::json;
 use std::time::Duration;
 
 /// What one signer may have under way (docs/SETTLEMENT.md).
 const OPEN_SLOTS_PER_LANE_MAX: usize = 256;
+
+/// Waits nearly as long as its callers here do: a crowd on a busy machine is slow, and must not be told to come again.
+fn patient(store: StoreKind) -> Setup {
+    Setup::new(store).wait_seconds(80).set("server.request_timeout_ms", 85_000.into())
+}
 
 /// One caller has it, all others know who.
 async fn assert_one_success(bench: &Bench, payment: &SignedPayment, answers: &[Told]) {
@@ -46,7 +51,7 @@ on_both_stores! {
     }
 
     async fn fifty_callers_with_one_verified_payment_and_slow_blocks(store) {
-        let bench = Setup::new(store).block_time(1).start().await;
+        let bench = patient(store).block_time(1).start().await;
         let payment = bench.payment().await;
         bench.verify(&payment).await.valid();
         let replies = bench.settle_all(&vec![payment.clone(); 50]).await;
@@ -54,24 +59,24 @@ on_both_stores! {
     }
 
     async fn a_hundred_payments_on_one_signer(store) {
-        let bench = Setup::new(store).start().await;
+        let bench = patient(store).start().await;
         assert_all_settle(&bench, 100).await;
     }
 
     async fn two_hundred_payments_with_blocks_of_one_second(store) {
-        let bench = Setup::new(store).block_time(1).start().await;
+        let bench = patient(store).block_time(1).start().await;
         assert_all_settle(&bench, 200).await;
     }
 
     async fn two_hundred_payments_with_blocks_of_five_seconds(store) {
-        let bench = Setup::new(store).block_time(5).start().await;
+        let bench = patient(store).block_time(5).start().await;
         assert_all_settle(&bench, 200).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_payments_on_four_signers() {
-    let bench = Setup::new(StoreKind::Sqlite).block_time(1).signers(4).start().await;
+    let bench = patient(StoreKind::Sqlite).block_time(1).signers(4).start().await;
     assert_all_settle(&bench, 100).await;
     let mut nonces = Vec::new();
     for signer in &bench.signers {
@@ -106,10 +111,10 @@ async fn ten_callers_with_each_of_ten_payments() {
 async fn a_waiting_crowd_is_cheap() {
     const CROWD: usize = 100;
     const WAIT: Duration = Duration::from_secs(4);
-    let bench = Setup::new(StoreKind::Postgres).no_mining().start().await;
+    let bench = patient(StoreKind::Postgres).no_mining().start().await;
     let payments = bench.payments(CROWD).await;
     let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_answered(SEND, u64::try_from(CROWD).unwrap()).await.unwrap();
+    bench.until_known(u64::try_from(CROWD).unwrap()).await;
     let written = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'payments'";
     let asked = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
     let before = (bench.database().number(written).await, bench.database().number(asked).await);
@@ -130,15 +135,12 @@ async fn a_waiting_crowd_is_cheap() {
 
 /// How many payments one block takes from so many signers, whatever their number and the block's own limit.
 async fn settled_in_one_block(signers: usize) -> u64 {
-    let bench = Setup::new(StoreKind::Sqlite).no_mining().signers(signers).start().await;
+    let bench = patient(StoreKind::Sqlite).no_mining().signers(signers).start().await;
     bench.anvil.rpc("evm_setBlockGasLimit", json!(["0x3b9aca00"])).await.unwrap();
     let full = OPEN_SLOTS_PER_LANE_MAX * signers;
     let payments = bench.payments(full + 50).await;
     let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    until_counted("transactions for the next block", u64::try_from(full).unwrap(), || async {
-        bench.anvil.txpool_status().await.unwrap().pending
-    })
-    .await;
+    bench.until_known(u64::try_from(full).unwrap()).await;
     bench.anvil.mine(1).await.unwrap();
     let mined = bench.mined().await;
     for call in calls {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// What `/verify` takes when nobody is waited for: needs no more than parsing.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// Less than any wait for an endpoint.
-const NO_WAIT: Duration = Duration::from_secs(2);
+const NO_WAIT: Duration = Duration::from_secs(4);
 /// How long a call waits.
 const CALL: Duration = Duration::from_secs(5);
 

@@ -8,7 +8,7 @@ const BURST: usize = 2_100;
 
 on_both_stores! {
     async fn a_burst_of_one_payer_delays_another_by_a_block_at_most(store) {
-        let bench = Setup::new(store).block_time(1).wait_seconds(5).start().await;
+        let bench = Setup::new(store).block_time(2).wait_seconds(5).start().await;
         let greedy = bench.builder().await;
         let burst: Vec<SignedPayment> = (0..BURST).map(|_| greedy.sign()).collect();
         let calls: Vec<_> = burst.iter().map(|payment| bench.settling(payment)).collect();

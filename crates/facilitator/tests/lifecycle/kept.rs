@@ -49,14 +49,6 @@ async fn undeployed(bench: &Bench, salt: B256, count: usize) -> Vec<SignedPaymen
     (0..count).map(|_| builder.clone().sign().erc6492(FACTORY, &create)).collect()
 }
 
-/// Everything that was signed up to now has reached the node.
-async fn until_known(bench: &Bench, transactions: u64) {
-    until("the node knows them", DEADLINE, || async {
-        (bench.known_to_the_node().await == transactions).then_some(())
-    })
-    .await;
-}
-
 /// Facts come from a block that is this old.
 fn facts_of(block: u64) -> Rule {
     let at_an_old_block = move |mut params: Value| {
@@ -77,13 +69,13 @@ on_both_stores! {
             bench.verify(payment).await.valid();
         }
         let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-        until_known(&bench, 3).await;
+        bench.until_known(3).await;
         bench.anvil.mine(1).await.unwrap();
         for payment in &payments {
             bench.until_status(payment, "mined").await;
         }
         bench.anvil.mine(1).await.unwrap();
-        until_known(&bench, 5).await;
+        bench.until_known(5).await;
         bench.anvil.mine(2).await.unwrap();
         let mut told = Vec::new();
         for (call, payment) in calls.into_iter().zip(&payments) {
@@ -94,12 +86,12 @@ on_both_stores! {
 
         let [first, second] = &undeployed(&bench, B256::repeat_byte(1), 2).await[..] else { unreachable!() };
         let first_call = bench.settling(first);
-        until_known(&bench, 6).await;
+        bench.until_known(6).await;
         let second_call = bench.settling(second);
-        until_known(&bench, 7).await;
+        bench.until_known(7).await;
         bench.anvil.mine(2).await.unwrap();
         first_call.await.unwrap().unwrap().success_of(first);
-        until_known(&bench, 8).await;
+        bench.until_known(8).await;
         let token = bench.chain.code(first.asset()).await.unwrap();
         bench.anvil.set_code(first.asset(), &hex!("5f5ffd").into()).await.unwrap();
         bench.anvil.mine(2).await.unwrap();

@@ -45,7 +45,7 @@ on_both_stores! {
         let bench = Setup::new(store).no_mining().signers(2).start().await;
         let payments = bench.payments(6).await;
         let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-        bench.proxy.wait_answered(SEND, 6).await.unwrap();
+        bench.until_known(6).await;
         bench.anvil.mine(1).await.unwrap();
         let mut hashes = Vec::new();
         for (call, payment) in calls.into_iter().zip(&payments) {
@@ -157,7 +157,7 @@ on_both_stores! {
         let bench = Setup::new(store).no_mining().confirmations(3).signers(2).start().await;
         let payments = bench.payments(20).await;
         let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-        bench.proxy.wait_answered(SEND, 20).await.unwrap();
+        bench.until_known(20).await;
         bench.anvil.mine(2).await.unwrap();
         for payment in &payments {
             bench.until_status(payment, "mined").await;

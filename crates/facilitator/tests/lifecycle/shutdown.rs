@@ -104,7 +104,7 @@ async fn stopped_with_callers_who_wait_for_room() {
     let builder = bench.builder().await;
     let payments: Vec<_> = (0..ROOM + BEYOND).map(|_| builder.sign()).collect();
     let calls: Vec<_> = payments.iter().map(|payment| bench.settling(payment)).collect();
-    bench.proxy.wait_answered(SEND, u64::try_from(ROOM).unwrap()).await.unwrap();
+    bench.until_known(u64::try_from(ROOM).unwrap()).await;
     let stopped = tokio::time::timeout(SOON, bench.server.sigterm()).await.expect("a prompt end").unwrap();
     assert_eq!(stopped.code(), Some(0));
     let mut answers = Vec::new();

@@ -161,7 +161,7 @@ async fn a_hanging_one_costs_the_deadline() {
     let bench = start().await;
     let hanging = bench.proxy.add(Rule::any().then(Fault::Hang));
     let took = is_unavailable(&bench).await;
-    assert!(took >= DEADLINE && took < DEADLINE + Duration::from_secs(2), "{took:?}");
+    assert!(took >= DEADLINE && took < 2 * DEADLINE, "{took:?}");
     // What hangs on the old connection keeps hanging.
     bench.proxy.remove(hanging);
     pays(&bench).await;
@@ -204,7 +204,7 @@ async fn nobody_behind_the_port() {
     let started = Instant::now();
     let reply = settle_at(&server.client().unwrap(), payment.body()).await.unwrap();
     assert_eq!(reply.told(), Told::Unavailable);
-    assert!(started.elapsed() < DEADLINE + Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < 2 * DEADLINE, "{:?}", started.elapsed());
 }
 
 async fn chain() -> (Anvil, DevChain) {

@@ -3,7 +3,7 @@
 use super::{
     DEADLINE, Database, Reply, SEND, Told,
     setup::{PAYERS, PURSE},
-    until,
+    until, until_counted,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use quittance_testkit::{
@@ -157,6 +157,11 @@ impl Bench {
             known += self.anvil.nonce(*signer, true).await.unwrap();
         }
         known
+    }
+
+    /// Waits until so many are, and not until so many were sent: what is sent again is not one more.
+    pub(crate) async fn until_known(&self, transactions: u64) {
+        until_counted("transactions that the node knows", transactions, || self.known_to_the_node()).await;
     }
 
     /// Everything that has moved since the server started.

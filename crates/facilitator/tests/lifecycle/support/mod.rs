@@ -21,7 +21,8 @@ pub(crate) use raw_client::RawCall;
 pub(crate) use replicas::{Found, another_replica, seek, settle};
 pub(crate) use rows::Rows;
 pub(crate) use setup::{Setup, StoreKind};
-pub(crate) use waits::{DEADLINE, unix_now, until, until_counted};
+use waits::until_counted;
+pub(crate) use waits::{DEADLINE, unix_now, until};
 
 /// The method that puts a transaction into the world.
 pub(crate) const SEND: &str = "eth_sendRawTransaction";

@@ -175,7 +175,7 @@ async fn a_network_that_hangs_keeps_no_other_waiting() {
                 "beside a network that hangs",
             );
         }
-        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
     };
     let (answer, ()) = tokio::join!(hanging, served);
     let (network, payer) = (elsewhere.network(), Some(elsewhere.payer()));

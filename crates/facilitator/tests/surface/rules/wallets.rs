@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 const SIGNATURE: &str = "invalid_exact_evm_signature";
 /// A hostile contract may cost this much and no more.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 async fn wallet(cast: &Cast, name: &str) -> Address {
     let wallet = cast.bench.chain.deploy_contract(name, &[]).await.unwrap();

@@ -129,7 +129,7 @@ async fn many_idle_connections_leave_the_others_alone() {
         }
         assert_eq!(bench.client.get("/healthz").await.unwrap().status, 200);
     }
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     drop(idle);
     assert_eq!(bench.client.get("/healthz").await.unwrap().status, 200);
     bench.nothing_reserved().await;

@@ -16,8 +16,8 @@ use serde_json::json;
 use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, time::Duration};
 use tokio::time::Instant;
 
-/// An answer that waited for nobody. Every wait of the server for its callers is twice as long or longer.
-const PROMPTLY: Duration = Duration::from_secs(5);
+/// An answer that waited for nobody. Every wait of the server for its callers is longer.
+const PROMPTLY: Duration = Duration::from_secs(8);
 
 /// Somebody new, on a connection of its own, is answered at once: that the chain cannot be read, which only those are told
 /// whose request has a place.
