@@ -92,7 +92,25 @@ async fn the_database_refuses_what_no_method_writes(fixture: Fixture) {
     assert_eq!(store.payment(id).await.unwrap(), Some(slot.payment));
 }
 
+/// The canonical bytes are there to find payments by, and nothing else reads them yet: only the database tells of an index.
+async fn payments_are_indexed_by_payee_and_by_asset(fixture: Fixture) {
+    let first_columns = fixture
+        .list(if fixture.is_sqlite() {
+            "SELECT c.name FROM pragma_index_list('payments') i, pragma_index_info(i.name) c \
+             WHERE c.seqno = 0 AND i.partial = 0"
+        } else {
+            "SELECT a.attname::text FROM pg_index i \
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
+             WHERE i.indrelid = 'payments'::regclass AND i.indisvalid AND i.indpred IS NULL"
+        })
+        .await;
+    for column in ["pay_to_account", "asset_account"] {
+        assert!(first_columns.contains(column), "{column}: {first_columns:?}");
+    }
+}
+
 contract!(
+    payments_are_indexed_by_payee_and_by_asset,
     attempts_are_append_only,
     the_index_agrees_with_holds_key,
     the_database_refuses_what_no_method_writes
