@@ -12,6 +12,7 @@ use url::Url;
 pub(super) struct Payee {
     mode: String,
     registry_allow_private_hosts: bool,
+    eip7702_is_eoa: bool,
     ipfs_gateway: OneOrMore,
     #[serde(default)]
     registries: Vec<Registry>,
@@ -51,6 +52,8 @@ pub struct PayeeSettings {
     pub mode: PayeeMode,
     /// Registration files on private addresses, over http and on any port; for tests.
     pub allow_private_hosts: bool,
+    /// An agent wallet with an EIP-7702 designator counts as a key on other chains (docs/adr/0014).
+    pub eip7702_is_eoa: bool,
     /// For `ipfs://` files, the first asked first.
     pub ipfs_gateways: Vec<Url>,
     /// The registries that are believed.
@@ -102,6 +105,7 @@ impl Payee {
         Ok(PayeeSettings {
             mode,
             allow_private_hosts: self.registry_allow_private_hosts,
+            eip7702_is_eoa: self.eip7702_is_eoa,
             ipfs_gateways: gateways(self.ipfs_gateway)?,
             registries,
             v1_networks: networks::v1_names(networks),
@@ -227,6 +231,12 @@ mod tests {
         assert_eq!((registry.at, registry.rpc_urls[0].as_str()), (None, "http://node.example/84532"));
         assert_eq!(payee.v1_networks["base-sepolia"], "eip155:84532");
         assert_eq!(payee.v1_networks["base"], "eip155:8453");
+    }
+
+    #[test]
+    fn a_wallet_with_a_designator_is_no_key_unless_it_is_said() {
+        let is_eoa = |more: &str| settings(more).unwrap().payee.eip7702_is_eoa;
+        assert_eq!(["", "payee.eip7702_is_eoa = true"].map(is_eoa), [false, true]);
     }
 
     #[test]

@@ -65,10 +65,14 @@ impl Checker {
         let registries: BTreeMap<_, _> = settings
             .registries
             .iter()
-            .map(|registry| Ok((registry.id, Registry::new(registry)?)))
+            .enumerate()
+            .map(|(position, registry)| Ok((registry.id, Registry::new(position, registry)?)))
             .collect::<Result<_, reqwest::Error>>()?;
         Ok(Self {
-            policy: Policy { registries: registries.keys().copied().collect() },
+            policy: Policy {
+                registries: registries.keys().copied().collect(),
+                eip7702_is_eoa: settings.eip7702_is_eoa,
+            },
             registries,
             v1_networks: settings.v1_networks.clone(),
             private_hosts: settings.allow_private_hosts,

@@ -5,9 +5,10 @@ use crate::{
     files::Page,
     stage::{CHAIN_ID, NETWORK, ORIGIN, RESOURCE, Stage, THIEF, TREASURY, said},
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, Bytes, U256};
 use quittance_testkit::dev_address;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_outcome() {
@@ -89,9 +90,18 @@ async fn every_outcome() {
     assert!(!stage.server.log_text().contains("MARKER"), "a stranger's text is in the log");
 }
 
+/// The `error`s that docs/PAYEE.md lists under a status.
+fn documented_codes(status: &str) -> BTreeSet<String> {
+    let rows = include_str!("../../../../docs/PAYEE.md").lines();
+    rows.filter_map(|line| line.strip_prefix(&format!("| {status} | `"))?.split_once('`'))
+        .map(|(code, _)| code.to_owned())
+        .collect()
+}
+
 /// What cannot be compared is not passed over: an answer would read as if it had been.
 async fn what_is_no_question_has_no_outcome(stage: &Stage, question: &Value) {
     let requirements = "invalid_payment_requirements";
+    let mut codes = BTreeSet::new();
     for (pointer, value, code) in [
         ("", json!([]), requirements),
         ("/paymentRequirements", Value::Null, requirements),
@@ -110,6 +120,7 @@ async fn what_is_no_question_has_no_outcome(stage: &Stage, question: &Value) {
         *body.pointer_mut(pointer).unwrap() = value;
         let answer = stage.client.post("/payee", &body, &[]).await.unwrap();
         assert_eq!((answer.status, &answer.json["error"]), (400, &json!(code)), "{pointer}: {}", answer.text);
+        codes.insert(code.to_owned());
         let (named, message) =
             (pointer.rsplit('/').next().unwrap(), answer.json["message"].as_str().unwrap());
         assert!(
@@ -118,6 +129,17 @@ async fn what_is_no_question_has_no_outcome(stage: &Stage, question: &Value) {
             answer.text
         );
     }
+    for (body, code) in
+        [("{", "not_json"), (&*format!("{}{}", "[".repeat(200), "]".repeat(200)), "invalid_payload")]
+    {
+        let body = body.as_bytes().to_vec();
+        let answer = stage.client.post_bytes("/payee", "application/json", body).await.unwrap();
+        assert_eq!((answer.status, &answer.json["error"]), (400, &json!(code)), "{}", answer.text);
+        codes.insert(code.to_owned());
+    }
+    // A connection that ends within its body is told so, if it still listens.
+    codes.insert("broken_body".to_owned());
+    assert_eq!(documented_codes("400"), codes);
     // Nothing of what a payer may leave out is missed if it is null.
     let mut body = question.clone();
     for name in ["paymentPayload", "registry", "agentId"] {
@@ -146,6 +168,48 @@ async fn contract_wallets() {
     assert_eq!(said(&answer), ("verified-wallet", ""), "{answer}");
     let answer = stage.check(agent.requirement_on("eip155:1", agent.wallet, Value::Null)).await;
     assert_eq!(said(&answer), ("mismatch", ""), "{answer}");
+}
+
+/// What was read at a block is not read again.
+async fn next_block(stage: &Stage) {
+    stage.chain.mint(stage.chain.token, THIEF, U256::from(1)).await.unwrap();
+}
+
+/// By the letter the wallet is no key any more; what the operator may say about that changes nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_that_runs_code_by_eip7702() {
+    for (is_eoa, elsewhere, noted) in
+        [(false, "mismatch", json!([])), (true, "verified-wallet", json!(["eip7702-is-eoa"]))]
+    {
+        let stage = Stage::start_with("report", |config| {
+            let config = config.set("payee.registry_allow_private_hosts", json!(true));
+            // What is not said is the letter.
+            if is_eoa { config.set("payee.eip7702_is_eoa", json!(true)) } else { config }
+        })
+        .await;
+        let agent = stage.agent().await;
+        let asked = async |network: &str, delegation: Value| {
+            let answer = stage.check(agent.requirement_on(network, agent.wallet, delegation)).await;
+            (answer["outcome"].as_str().unwrap().to_owned(), answer["notes"].clone())
+        };
+        assert_eq!(asked("eip155:1", Value::Null).await, ("verified-wallet".into(), json!([])));
+        let delegate = stage.chain.deploy_contract("Delegate7702", &[]).await.unwrap();
+        stage.chain.set_7702_code(agent.wallet, delegate).await.unwrap();
+        next_block(&stage).await;
+        assert_eq!(asked("eip155:1", Value::Null).await, (elsewhere.into(), noted), "{is_eoa}");
+        assert_eq!(asked(NETWORK, Value::Null).await, ("verified-wallet".into(), json!([])));
+        // Its key signs as before, for a treasury and for itself elsewhere.
+        let treasury = agent.requirement(TREASURY, agent.delegation_to(TREASURY));
+        assert_eq!(said(&stage.check(treasury).await), ("verified-delegation", ""));
+        if !is_eoa {
+            let itself = agent.delegation(agent.wallet, "eip155:1", ORIGIN);
+            assert_eq!(asked("eip155:1", itself).await, ("verified-delegation".into(), json!([])));
+        }
+        // A contract is nobody's key.
+        stage.set_code(agent.wallet, &Bytes::from_static(&[0x60, 0x00])).await;
+        next_block(&stage).await;
+        assert_eq!(asked("eip155:1", Value::Null).await, ("mismatch".into(), json!([])), "{is_eoa}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,6 +33,9 @@ words! {
         IdentityChanged = "identity-changed",
         /// The requirement's resource is on another origin than the URL the payer asked for.
         ResourceDiffers = "resource-differs",
+        /// The agent wallet has code on the registry's chain, a designator of EIP-7702, and is verified on another chain because
+        /// this checker takes such a wallet for a key ([`super::Policy::eip7702_is_eoa`]).
+        Eip7702IsEoa = "eip7702-is-eoa",
         /// The registration file lists payees for x402, and not this one.
         PayeeNotDeclared = "payee-not-declared",
         /// The registration file lists its registrations, and not this one.

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 pub struct Policy {
     /// The registries that are believed. Anybody can deploy one that answers what it likes.
     pub registries: BTreeSet<RegistryId>,
+    /// Whether an agent wallet whose code on the registry's chain is an EIP-7702 designator counts as one without code, as
+    /// far as the same address on other chains is concerned (docs/adr/0014).
+    pub eip7702_is_eoa: bool,
 }
 
 /// The outcome of one claim on what was read. `now` is the wall clock: block times may lag.
@@ -27,8 +30,10 @@ pub fn decide(claim: &Claim, facts: &Facts, policy: &Policy, now: UnixSeconds) -
         (Some(_), Fact::Read(file)) => Some(file),
         _ => None,
     };
+    let outcome = judge(claim, named, facts, policy, now).unwrap_or_else(|outcome| outcome);
+    let notes = notes(claim, named, facts, file.map(|file| &file.registration), &outcome);
     Answer {
-        outcome: judge(claim, named, facts, policy, now).unwrap_or_else(|outcome| outcome),
+        outcome,
         identity: match named {
             Named::Identity(identity) => Some((identity, source)),
             Named::Nothing | Named::Malformed(_) => None,
@@ -45,7 +50,7 @@ pub fn decide(claim: &Claim, facts: &Facts, policy: &Policy, now: UnixSeconds) -
         pay_to: claim.pay_to.clone(),
         origin: claim.origin.clone(),
         file: file.map(|file| (file.source, file.fetched_at)),
-        notes: notes(claim, named, facts, file.map(|file| &file.registration)),
+        notes,
         checked_at: now,
     }
 }
@@ -79,7 +84,7 @@ fn judge(
         return Ok(if is_owner { Outcome::OwnerOnly } else { Outcome::NoAgentWallet });
     }
     let by_wallet = if pay_to == Some(registered.agent_wallet) {
-        controls(claim, on_registry_chain, &facts.code)
+        controls(claim, on_registry_chain, &facts.code, policy)
     } else {
         Ok(false)
     };
@@ -112,15 +117,21 @@ fn believed<'a>(
 
 /// Whether whoever controls the agent wallet controls the same address where the payment goes: always on the registry's
 /// own chain, and on other EVM chains when it is a key and no contract. Elsewhere the address means nothing.
-fn controls(claim: &Claim, on_registry_chain: bool, code: &Fact<WalletCode>) -> Result<bool, UnreadReason> {
+fn controls(
+    claim: &Claim,
+    on_registry_chain: bool,
+    code: &Fact<WalletCode>,
+    policy: &Policy,
+) -> Result<bool, UnreadReason> {
     if on_registry_chain || claim.evm_chain_id().is_none() {
         return Ok(on_registry_chain);
     }
     code.value().map(|code| match code {
         WalletCode::Empty => true,
+        WalletCode::Contract => false,
         // The text says "no contract code", and a designator of EIP-7702 is code; its reason, that the key controls the address
-        // everywhere, would allow it.
-        WalletCode::Contract | WalletCode::Delegated(_) => false,
+        // everywhere, would allow it. Literal unless the operator says otherwise.
+        WalletCode::Delegated(_) => policy.eip7702_is_eoa,
     })
 }
 
@@ -142,7 +153,21 @@ fn by_delegation(
     }
 }
 
-fn notes(claim: &Claim, named: Named, facts: &Facts, file: Option<&Registration>) -> Vec<Note> {
+/// A wallet that is verified on another chain than its registry's, though it has code there. Only the operator's choice
+/// allows it, and another checker may have made the other one.
+fn rests_on_eip7702(claim: &Claim, identity: &Identity, facts: &Facts, outcome: &Outcome) -> bool {
+    *outcome == Outcome::VerifiedWallet
+        && claim.evm_chain_id() != Some(identity.registry.chain_id())
+        && matches!(facts.code, Fact::Read(WalletCode::Delegated(_)))
+}
+
+fn notes(
+    claim: &Claim,
+    named: Named,
+    facts: &Facts,
+    file: Option<&Registration>,
+    outcome: &Outcome,
+) -> Vec<Note> {
     let Named::Identity(identity) = named else {
         let mut notes = Vec::new();
         notes.extend(claim.payment_differs().then_some(Note::PaymentDiffers));
@@ -156,6 +181,7 @@ fn notes(claim: &Claim, named: Named, facts: &Facts, file: Option<&Registration>
         (Note::IdentityDiffers, claim.identity_differs()),
         (Note::IdentityChanged, facts.remembered.is_some_and(|earlier| earlier != identity)),
         (Note::ResourceDiffers, claim.resource_differs),
+        (Note::Eip7702IsEoa, rests_on_eip7702(claim, &identity, facts, outcome)),
         (
             Note::PayeeNotDeclared,
             says(file.and_then(|file| file.declares(&claim.network, &claim.pay_to)), false),

@@ -6,7 +6,7 @@ use quittance_protocol::{
     code::Code,
     payee::{
         Claim, Fact, Facts, FailedRead, FileSource, Identity, Note, Outcome, Policy, Registered,
-        RegistrationFile, Rule, UnreadReason, decide,
+        RegistrationFile, Rule, UnreadReason, WalletCode, decide,
     },
     units::UnixSeconds,
 };
@@ -62,6 +62,38 @@ fn what_is_unknown_is_null_and_what_is_unset_is_zero() {
     assert_eq!((&unset["failedRead"], &unset["reason"]), (&json!("file"), &json!("timeout")));
     facts.registry = unread();
     assert_eq!(wire(&facts)["agentWallet"], Value::Null);
+}
+
+/// ERC-8478 2(a) asks for "no contract code" on the registry's chain, and EIP-7702 leaves 23 bytes there. Taken at its word
+/// unless the operator says otherwise; and then the answer says so.
+#[test]
+fn a_wallet_with_an_eip7702_designator_elsewhere_is_for_the_operator_to_judge() {
+    let literal = policy();
+    let lenient = Policy { eip7702_is_eoa: true, ..policy() };
+    let answered = |network: &str, code: Fact<WalletCode>, policy: &Policy| {
+        let requirement = requirement(network, &wallet().to_string(), &Value::Null);
+        let claim = Claim::read(&requirement, &context(&v1_networks())).unwrap();
+        let wire = serde_json::to_value(decide(&claim, &Facts { code, ..facts() }, policy, NOW)).unwrap();
+        (wire["outcome"].as_str().unwrap().to_owned(), wire["notes"].clone())
+    };
+    let delegated = || Fact::Read(WalletCode::Delegated(address(OWNER)));
+    let (elsewhere, at_home) = ("eip155:8453", "eip155:4663");
+    let noted = json!(["eip7702-is-eoa"]);
+    assert_eq!(answered(elsewhere, delegated(), &literal), ("mismatch".into(), json!([])));
+    assert_eq!(answered(elsewhere, delegated(), &lenient), ("verified-wallet".into(), noted));
+    for policy in [&literal, &lenient] {
+        // Where it changes nothing, nothing is said.
+        for (network, code, outcome) in [
+            (at_home, delegated(), "verified-wallet"),
+            (elsewhere, Fact::Read(WalletCode::Empty), "verified-wallet"),
+            (elsewhere, Fact::Read(WalletCode::Contract), "mismatch"),
+            (elsewhere, unread(), "not-read"),
+            (SOLANA, delegated(), "mismatch"),
+        ] {
+            assert_eq!(answered(network, code, policy), (outcome.into(), json!([])), "{network}");
+        }
+    }
+    assert!(!Policy::default().eip7702_is_eoa);
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn facts_of(reads: &Value) -> Facts {
 
 fn policy_of(input: &Value) -> Policy {
     let registries = list(input, "configured").iter().map(|id| id.as_str().unwrap().parse().unwrap());
-    Policy { registries: registries.collect() }
+    Policy { registries: registries.collect(), ..Policy::default() }
 }
 
 fn now(input: &Value) -> UnixSeconds {

@@ -73,7 +73,7 @@ pub fn identity() -> Identity {
 }
 
 pub fn policy() -> Policy {
-    Policy { registries: [identity().registry].into() }
+    Policy { registries: [identity().registry].into(), ..Policy::default() }
 }
 
 pub fn v1_networks() -> BTreeMap<String, String> {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use alloy_primitives::Address;
 use quittance_protocol::payee::{
-    Claim, Fact, Facts, Outcome, Registered, RegistrationFile, WalletCode, decide,
+    Claim, Fact, Facts, Note, Outcome, Policy, Registered, RegistrationFile, WalletCode, decide,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,6 +69,7 @@ struct Case {
     proof: Proof,
     contract: Read,
     contract_agrees: bool,
+    eip7702_is_eoa: bool,
 }
 
 /// spec/payee.md §2.2, step by step.
@@ -98,6 +99,9 @@ fn expected(c: &Case) -> &'static str {
             Network::Registry => return "verified-wallet",
             Network::OtherEvm if c.code != Read::Done => code_missed = true,
             Network::OtherEvm if c.wallet == Wallet::Key => return "verified-wallet",
+            Network::OtherEvm if c.wallet == Wallet::Delegated && c.eip7702_is_eoa => {
+                return "verified-wallet";
+            }
             Network::OtherEvm | Network::Solana => {}
         }
     }
@@ -208,10 +212,11 @@ fn case(number: usize) -> Case {
         pay_to: digits.pick(&[PayTo::Wallet, PayTo::Owner, PayTo::Treasury]),
         network: digits.pick(&[Network::Registry, Network::OtherEvm, Network::Solana]),
         proof: digits.pick(&[Proof::None, Proof::Malformed, Proof::BrokenRule, Proof::ByKey, Proof::Opaque]),
+        eip7702_is_eoa: digits.pick(&both),
     }
 }
 
-const COMBINATIONS: usize = 3 * 2 * 3 * 4 * 2 * 3 * 2 * 3 * 4 * 3 * 3 * 5;
+const COMBINATIONS: usize = 3 * 2 * 3 * 4 * 2 * 3 * 2 * 3 * 4 * 3 * 3 * 5 * 2;
 
 #[test]
 fn every_combination_is_decided_as_the_table_says() {
@@ -234,7 +239,12 @@ fn every_combination_is_decided_as_the_table_says() {
             .entry((case.named, case.pay_to, case.network, case.proof))
             .or_insert_with(|| claim_of(case.named, case.pay_to, case.network, case.proof));
         let facts = facts_of(&case, &files[usize::from(case.listed)]);
-        let outcome = decide(claim, &facts, &policy(), NOW).outcome;
+        let policy = Policy { eip7702_is_eoa: case.eip7702_is_eoa, ..policy() };
+        let answer = decide(claim, &facts, &policy, NOW);
+        // What only the option allows says so, and nothing else does.
+        let literal = expected(&Case { eip7702_is_eoa: false, ..case });
+        assert_eq!(answer.notes.contains(&Note::Eip7702IsEoa), literal != expected(&case), "{case:?}");
+        let outcome = answer.outcome;
         let detail = match &outcome {
             Outcome::InvalidDelegation(rule) => format!(" {rule}"),
             Outcome::NotRead(read, _) => format!(" {read}"),

@@ -206,5 +206,6 @@ async fn the_store() {
 async fn the_payee_check() {
     each("payee.mode", &["\"\"", "\"on\"", "\"OFF\"", "\"refuse\"", "true", "1"]).await;
     each("payee.registry_allow_private_hosts", &["\"yes\"", "1"]).await;
+    each("payee.eip7702_is_eoa", &["\"true\"", "0", "[]"]).await;
     each("payee.ipfs_gateway", &["1", "true", "[]"]).await;
 }
