@@ -32,20 +32,27 @@ pub(crate) async fn check(settings: &Settings) -> Vec<Finding> {
     for network in &settings.networks {
         check_network(network, &mut findings).await;
     }
-    if settings.payee.mode != PayeeMode::Off {
-        for registry in &settings.payee.registries {
-            findings.push(check_registry(registry).await);
-        }
+    for registry in &settings.payee.registries {
+        findings.push(check_registry(registry, settings.payee.mode).await);
     }
     findings
 }
 
-/// ERC-8004's authors have the same address everywhere, which does not mean that their contract is everywhere.
-async fn check_registry(registry: &RegistrySettings) -> Finding {
+/// ERC-8004's authors have the same address everywhere, which does not mean that their contract is everywhere. While payments are
+/// not checked that keeps none from being taken: it is said, and is no fault.
+async fn check_registry(registry: &RegistrySettings, mode: PayeeMode) -> Finding {
     let subject = format!("payee registry {}", named(registry.network, registry.id.address()));
-    match RpcPool::new(registry.network, &registry.rpc_urls) {
+    let found = match RpcPool::new(registry.network, &registry.rpc_urls) {
         Ok(pool) => code(&pool, &subject, registry.id.address()).await,
         Err(_) => finding(false, subject, "no HTTP client could be made"),
+    };
+    match mode {
+        PayeeMode::Off if !found.ok => Finding {
+            ok: true,
+            finding: format!("{}; payee.mode is off: only POST /payee needs it", found.finding),
+            ..found
+        },
+        PayeeMode::Off | PayeeMode::Report | PayeeMode::RefuseMismatch => found,
     }
 }
 

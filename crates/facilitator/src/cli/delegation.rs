@@ -1,6 +1,6 @@
 //! `quittance delegation`: a seller lets another address be paid for its agent (ERC-8478 §3).
 
-use super::payee::read_json;
+use super::payee::{name, read_json, registry_name};
 use crate::{clock, config, names::named_on};
 use alloy_primitives::{Address, B256};
 use clap::Subcommand;
@@ -146,6 +146,11 @@ fn sign(arguments: &Sign) -> anyhow::Result<ExitCode> {
             "payTo": arguments.pay_to,
             "delegation": delegation.to_json(),
         },
+        // For the eye, beside what is copied from here: names with their chain and a checksum.
+        "registryName": registry_name(&registry),
+        "agentWalletName": named_on(registry.chain_id(), agent_wallet),
+        "payToName": name(&arguments.network, &arguments.pay_to),
+        "assetName": name(&arguments.network, &arguments.asset),
     });
     println!("{}", serde_json::to_string_pretty(&shown)?);
     Ok(ExitCode::SUCCESS)
@@ -238,6 +243,7 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
         Verdict::Unread(read, _) => (None, None, Some(read)),
     };
     let signer = recover(&delegation.signature, message.digest(&identity));
+    let on_registry_chain = |address| named_on(identity.registry.chain_id(), address);
     shown(
         json!({
             "valid": valid,
@@ -250,6 +256,12 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
             "payTo": message.pay_to,
             "asset": message.asset,
             "origin": message.origin,
+            // For the eye, beside the bare addresses that scripts take.
+            "registryName": registry_name(&identity.registry),
+            "agentWalletName": on_registry_chain(message.agent_wallet),
+            "signerName": signer.map(on_registry_chain),
+            "payToName": name(&message.network, &message.pay_to),
+            "assetName": name(&message.network, &message.asset),
             "secondsLeft": message.valid_until.saturating_sub(clock::now().0),
             "notChecked": "whether the registry still names agentWallet; and, if it is a contract, what it says to the signature",
         }),

@@ -1,10 +1,11 @@
 //! `quittance payee`: the payee check of a 402 answer or of one payment requirement, before anything is signed.
 
-use crate::{config, payee::Checker};
+use crate::{config, names::named_on, payee::Checker};
 use quittance_protocol::{
-    interop::coherent,
-    payee::{Answer, Claim, Named},
+    interop::{InteropAddress, coherent},
+    payee::{Answer, Claim, Named, RegistryId},
 };
+use serde::Serialize;
 use serde_json::Value;
 use std::{
     io::Read,
@@ -37,7 +38,8 @@ const NOT_READ: u8 = 2;
 pub(super) async fn run(arguments: Payee) -> ExitCode {
     match check(&arguments).await {
         Ok(answers) => {
-            let printed = match answers.as_slice() {
+            let shown: Vec<Shown<'_>> = answers.iter().map(Shown::new).collect();
+            let printed = match shown.as_slice() {
                 [answer] => serde_json::to_string_pretty(answer),
                 answers => serde_json::to_string_pretty(answers),
             };
@@ -49,6 +51,41 @@ pub(super) async fn run(arguments: Payee) -> ExitCode {
             ExitCode::from(NOT_READ)
         }
     }
+}
+
+/// What `POST /payee` answers, and for the eye the names of its addresses beside the bare ones that scripts take.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    #[serde(flatten)]
+    answer: &'a Answer,
+    registry_name: Option<String>,
+    agent_wallet_name: Option<String>,
+    pay_to_name: Option<String>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(answer: &'a Answer) -> Self {
+        let registry = answer.identity.map(|(identity, _)| identity.registry);
+        // The zero address says that there is no wallet; nobody is to copy it as one.
+        let wallet = answer.agent_wallet.filter(|wallet| !wallet.is_zero());
+        let on_registry_chain = |wallet| Some(named_on(registry?.chain_id(), wallet));
+        Self {
+            answer,
+            registry_name: registry.as_ref().map(registry_name),
+            agent_wallet_name: wallet.and_then(on_registry_chain),
+            pay_to_name: name(&answer.network, &answer.pay_to),
+        }
+    }
+}
+
+/// An address as a requirement writes it, with its network and a checksum over both; `None` if the network has no such address.
+pub(super) fn name(network: &str, address: &str) -> Option<String> {
+    InteropAddress::payee(network, address).ok().map(|name| name.to_string())
+}
+
+pub(super) fn registry_name(registry: &RegistryId) -> String {
+    named_on(registry.chain_id(), registry.address())
 }
 
 /// 0 only if each way to pay is verified; 2 as soon as one was not read.

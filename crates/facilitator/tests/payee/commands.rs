@@ -1,9 +1,10 @@
 //! The commands for sellers and buyers.
 
 use crate::{
-    agents::{SELLER, set_wallet},
+    agents::{SELLER, set_wallet, unset_wallet},
     stage::{BINARY, CHAIN_ID, NETWORK, ORIGIN, RESOURCE, Stage, THIEF, TREASURY},
 };
+use alloy_primitives::Address;
 use quittance_testkit::dev_accounts::dev_key;
 use serde_json::{Value, json};
 use std::{io::Write, path::Path, process::Stdio};
@@ -39,6 +40,22 @@ fn printed(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
+/// An address as a person reads it, as the command that turns addresses into it says.
+async fn name(dir: &Path, network: &str, address: Address) -> String {
+    let (_, encoded, _) = quittance(dir, &["address", "encode", network, &address.to_string()], None).await;
+    let text = encoded["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with(&format!("{address}@{network}#")), "{text}");
+    text
+}
+
+async fn names<const N: usize>(dir: &Path, addresses: [Address; N]) -> [String; N] {
+    let mut names = Vec::new();
+    for address in addresses {
+        names.push(name(dir, NETWORK, address).await);
+    }
+    names.try_into().unwrap()
+}
+
 /// An answer without the seconds in it.
 fn timeless(mut answer: Value) -> Value {
     for second in ["/checkedAt", "/file/fetchedAt"] {
@@ -66,11 +83,45 @@ async fn a_buyer_asks_before_it_signs() {
     };
     let url = ["--resource", RESOURCE];
 
-    let (code, answer, errors) = ask(&agent.requirement(agent.wallet, Value::Null), &url).await;
+    let (code, mut answer, errors) = ask(&agent.requirement(agent.wallet, Value::Null), &url).await;
     assert_eq!((code, &answer["outcome"], errors.as_str()), (Some(0), &json!("verified-wallet"), ""));
-    // What POST /payee answers, field by field.
+    // For the eye, each address with its chain and a checksum; beside what POST /payee answers, field by field.
+    let wallet = name(dir.path(), NETWORK, agent.wallet).await;
+    let names = [
+        ("registryName", name(dir.path(), NETWORK, crate::agents::REGISTRY).await),
+        ("agentWalletName", wallet.clone()),
+        ("payToName", wallet),
+    ];
+    for (field, name) in names {
+        assert_eq!(answer.as_object_mut().unwrap().remove(field), Some(json!(name)), "{field}");
+    }
     let served = stage.check(agent.requirement(agent.wallet, Value::Null)).await;
     assert_eq!(timeless(answer), timeless(served));
+    // Each on its own chain: the wallet on the registry's, the payee on the payment's.
+    let elsewhere = agent.requirement_on("eip155:1", TREASURY, Value::Null);
+    let (_, answer, _) = ask(&elsewhere, &url).await;
+    assert_eq!(answer["agentWalletName"], name(dir.path(), NETWORK, agent.wallet).await);
+    assert_eq!(answer["payToName"], name(dir.path(), "eip155:1", TREASURY).await);
+    // What is no address on its chain, or is not known, has no name.
+    let solana = agent.requirement_on("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", TREASURY, Value::Null);
+    let (_, answer, _) = ask(&solana, &url).await;
+    assert_eq!((&answer["outcome"], answer.get("payToName")), (&json!("mismatch"), Some(&Value::Null)));
+    let mut nobody = agent.requirement(agent.wallet, Value::Null);
+    nobody["extra"] = json!({});
+    let (_, answer, _) = ask(&nobody, &url).await;
+    assert_eq!(answer["outcome"], "no-identity");
+    for field in ["registryName", "agentWalletName"] {
+        assert_eq!(answer.get(field), Some(&Value::Null), "{field}");
+    }
+    // The zero address is no wallet that anybody should copy.
+    let unset = stage.agent().await;
+    unset_wallet(&stage.chain, unset.id).await;
+    let (_, answer, _) = ask(&unset.requirement(TREASURY, Value::Null), &url).await;
+    assert_eq!(
+        (&answer["outcome"], &answer["agentWallet"]),
+        (&json!("no-agent-wallet"), &json!(Address::ZERO))
+    );
+    assert_eq!(answer.get("agentWalletName"), Some(&Value::Null));
     let arguments = ["payee", "-", "--resource", RESOURCE];
     let body = agent.requirement(agent.wallet, Value::Null);
     let (_, text, _) = run(dir.path(), &arguments, Some(&body)).await;
@@ -87,6 +138,7 @@ async fn a_buyer_asks_before_it_signs() {
     assert_eq!(code, Some(1));
     let outcomes: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["outcome"]).collect();
     assert_eq!(outcomes, ["verified-wallet", "mismatch"]);
+    assert_eq!(answers[1]["payToName"], name(dir.path(), NETWORK, THIEF).await);
     let unknown = ["--resource", RESOURCE, "--registry", &registry, "--agent-id", "999"];
     let (code, answer, _) = ask(&accepts[0], &unknown).await;
     assert_eq!((code, &answer["failedRead"]), (Some(2), &json!("registry")));
@@ -153,6 +205,8 @@ async fn a_seller_delegates() {
         let (code, text, errors) = sign_at(asset, ORIGIN, days, key).await;
         (code, serde_json::from_str(&text).unwrap_or(Value::Null), errors)
     };
+    let [registry_name, wallet_name, treasury_name, asset_name] =
+        names(dir.path(), [crate::agents::REGISTRY, agent.wallet, TREASURY, agent.asset]).await;
     let (code, signed, warnings) = sign(&asset, "30", "env:SELLER_KEY").await;
     assert_eq!((code, warnings.as_str()), (Some(0), ""));
     let mut requirement = agent.requirement(TREASURY, Value::Null);
@@ -181,6 +235,9 @@ async fn a_seller_delegates() {
         json!({
             "erc8004": { "registry": registry, "agentId": id, "delegation": delegation },
             "payee": { "network": NETWORK, "payTo": pay_to, "delegation": delegation },
+            // For the eye, beside what is copied from here.
+            "registryName": registry_name, "agentWalletName": wallet_name,
+            "payToName": treasury_name, "assetName": asset_name,
         })
     );
     // The key from a file, as editors leave it; another nonce each time.
@@ -218,6 +275,8 @@ async fn a_seller_delegates() {
         "identity": { "registry": registry, "agentId": id },
         "agentWallet": agent.wallet.to_string(), "signer": agent.wallet.to_string(),
         "network": NETWORK, "payTo": pay_to, "asset": asset, "origin": ORIGIN, "secondsLeft": left,
+        "registryName": registry_name, "agentWalletName": wallet_name, "signerName": wallet_name,
+        "payToName": treasury_name, "assetName": asset_name,
         "notChecked":
             "whether the registry still names agentWallet; and, if it is a contract, what it says to the signature",
     });
@@ -245,6 +304,10 @@ async fn a_seller_delegates() {
         let signed: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, &text), (Some(0), &printed(&signed)));
         assert_eq!(signed["erc8004"]["delegation"]["message"]["origin"], origin);
+        // No address, so no name.
+        let asset_name = if asset == "*" { Value::Null } else { json!(asset_name) };
+        assert_eq!(signed.get("assetName"), Some(&asset_name));
+        assert_eq!(check(&signed).await.1.get("assetName"), Some(&asset_name));
         let lines: Vec<&str> = warnings.lines().collect();
         assert_eq!(lines.len(), warned.len(), "{warnings}");
         for (line, warned) in lines.iter().zip(warned) {
@@ -280,6 +343,16 @@ async fn a_seller_delegates() {
         (&verdict["agentWallet"], &verdict["signer"]),
         (&json!(wallet.to_string()), &json!(agent.wallet.to_string()))
     );
+    let [contract_name] = names(dir.path(), [wallet]).await;
+    assert_eq!(
+        (&verdict["agentWalletName"], &verdict["signerName"]),
+        (&json!(contract_name), &json!(wallet_name))
+    );
+    // A signature that is no key's.
+    let mut opaque = signed["erc8004"]["delegation"].clone();
+    opaque["signature"] = json!("0x010203");
+    let (_, verdict, _) = check(&opaque).await;
+    assert_eq!((&verdict["signer"], verdict.get("signerName")), (&Value::Null, Some(&Value::Null)));
     requirement["extra"]["erc8004"] = signed["erc8004"].clone();
     assert_eq!(stage.check(requirement).await["outcome"], "verified-delegation");
 }

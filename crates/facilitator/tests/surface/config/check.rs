@@ -112,6 +112,45 @@ async fn over_websockets() {
     assert!(line(&lines, &["rpc_urls[0]"]).starts_with("FAIL"));
 }
 
+/// `POST /payee` answers in every mode, so there is a line in every mode. While no payment is checked, a registry that cannot be
+/// read keeps none from being taken.
+#[tokio::test]
+async fn a_registry_is_looked_at_in_every_mode_and_missed_when_payments_are_checked() {
+    let bench = Online::start().await;
+    let (there, nothing, unreachable) = (bench.chain.token, Address::repeat_byte(7), Address::repeat_byte(8));
+    let registry = |address: Address, url: &str| {
+        format!("{{ id = \"eip155:84532:{address}\", rpc_urls = [\"{url}\"] }}")
+    };
+    let registries = [
+        registry(there, &bench.proxy.url()),
+        registry(nothing, &bench.proxy.url()),
+        registry(unreachable, "http://127.0.0.1:1/SECRETKEYMARKER"),
+    ]
+    .join(", ");
+    for (mode, missed) in [("off", "ok"), ("report", "FAIL"), ("refuse-mismatch", "FAIL")] {
+        let mut table = Table::new(bench.proxy.url());
+        table.top = format!("payee.mode = \"{mode}\"\npayee.registries = [{registries}]");
+        let (code, lines) = table.run().await;
+        let is_off = mode == "off";
+        assert_eq!(
+            (code, failed(&lines).len()),
+            if is_off { (Some(0), 0) } else { (Some(1), 2) },
+            "{lines:#?}"
+        );
+        let found = line(&lines, &[&format!("payee registry {} ", named(there)), "bytes of code"]);
+        assert!(found.starts_with("ok") && !found.contains("POST /payee"), "{found}");
+        for (address, why) in [(nothing, "no code at this address"), (unreachable, "")] {
+            let found = line(&lines, &[&format!("payee registry {} ", named(address)), why]);
+            assert!(found.starts_with(missed), "{mode}: {found}");
+            assert_eq!(
+                found.contains("payee.mode is off: only POST /payee needs it"),
+                is_off,
+                "{mode}: {found}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn each_fault_has_its_line() {
     let bench = Online::start().await;
@@ -179,7 +218,10 @@ async fn with_nothing_there_every_line_says_so() {
         assert!(line(&lines, &["signer", &dev_address(index).to_string()]).starts_with("FAIL"));
     }
     assert!(line(&lines, &["rpc_urls[0]"]).starts_with("FAIL"));
-    assert_eq!(failed(&lines).len(), lines.len() - 1, "{lines:#?}");
+    // Nothing that is on depends on a payee registry.
+    let registry = line(&lines, &["payee registry", "payee.mode is off"]);
+    assert!(registry.starts_with("ok"), "{registry}");
+    assert_eq!(failed(&lines).len(), lines.len() - 2, "{lines:#?}");
 }
 
 /// Beside a running server. The embedded store is one process's; everything else can be looked at.
