@@ -6,20 +6,23 @@ use crate::{
     config,
     facilitator::Facilitator,
     http::shape,
-    lane::{keeper::Keeper, sent::send_attempt_again},
+    lane::{
+        keeper::{Keeper, NotReplaced},
+        sent::send_attempt_again,
+    },
     names::named,
 };
 use clap::Subcommand;
 use quittance_evm::send::SendOutcome;
-use quittance_protocol::settlement::Status;
+use quittance_protocol::{settlement::Status, units::Network};
 use quittance_store::{
     Store, StoreError,
     model::{Attempt, AttemptKind, Payment, PaymentFilter, SettlementId},
 };
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
-/// Rows that are shown at most.
-const ROWS_MAX: u32 = 1000;
+/// How many rows can be asked for.
+const ROWS: std::ops::RangeInclusive<i64> = 1..=1000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Payments {
@@ -38,7 +41,7 @@ enum Action {
         #[arg(long)]
         status: Option<String>,
         /// At most this many rows (1 to 1000).
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(ROWS))]
         limit: u32,
     },
     /// One payment with every transaction ever signed for it, as JSON.
@@ -52,7 +55,7 @@ enum Action {
         #[arg(long, default_value_t = 120)]
         seconds: u64,
         /// At most this many rows (1 to 1000).
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(ROWS))]
         limit: u32,
     },
     /// Send the newest signed bytes of a payment again. Identical bytes are the identical transaction.
@@ -112,8 +115,13 @@ fn row(payment: &Payment) -> String {
 async fn list(facilitator: &Facilitator, status: Option<&str>, limit: u32) -> anyhow::Result<ExitCode> {
     let status = status.map(str::parse::<Status>).transpose()?;
     let filter = PaymentFilter { status, ..PaymentFilter::default() };
-    for payment in facilitator.store.find(&filter, limit.clamp(1, ROWS_MAX)).await? {
-        println!("{}", row(&payment));
+    let mut newest = facilitator.store.find(&filter, limit + 1).await?;
+    let more = newest.split_off(newest.len().min(usize::try_from(limit)?));
+    for payment in &newest {
+        println!("{}", row(payment));
+    }
+    if !more.is_empty() {
+        eprintln!("these are the newest {limit}; there are more");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -188,7 +196,6 @@ fn said(outcome: SendOutcome) -> &'static str {
 
 /// Exit 1 when something is stuck, so that a monitor can call it.
 async fn stuck(facilitator: &Facilitator, seconds: u64, limit: u32) -> anyhow::Result<ExitCode> {
-    let limit = limit.clamp(1, ROWS_MAX);
     let mut stuck = facilitator.store.stuck(Duration::from_secs(seconds), limit + 1).await?;
     let more = stuck.split_off(stuck.len().min(usize::try_from(limit)?));
     for found in &stuck {
@@ -228,9 +235,33 @@ async fn cancel(facilitator: &Arc<Facilitator>, id: &str) -> anyhow::Result<Exit
         .service(payment.terms.key.network)
         .ok_or_else(|| anyhow::anyhow!("the payment's network is not in this configuration"))?;
     let canceled = Keeper::new(facilitator, service).cancel(payment.id).await?;
-    match canceled {
-        Some(hash) => println!("{hash}  sent; the payment ends when one of its transactions is mined"),
-        None => println!("nothing to cancel: its slot is consumed, or another process was faster"),
-    }
+    let hash = canceled.map_err(|why| not_canceled(service.network(), why))?;
+    println!("{hash}  sent; the payment ends when one of its transactions is mined");
     Ok(ExitCode::SUCCESS)
+}
+
+fn not_canceled(network: Network, why: NotReplaced) -> anyhow::Error {
+    match why {
+        NotReplaced::NothingOpen => anyhow::anyhow!(
+            "nothing to cancel: none of its transactions waits for a block; the server finds out what took its nonce"
+        ),
+        NotReplaced::NoSigner(signer) => anyhow::anyhow!(
+            "not canceled: its signer {} is not in this configuration, and only that one can replace its transaction",
+            named(network, signer)
+        ),
+        NotReplaced::CapLeavesNoRoom => anyhow::anyhow!(
+            "not canceled: nodes take an eighth more than what its transaction offers, and policy.fee_per_settlement_wei_max \
+             allows less"
+        ),
+        NotReplaced::BalanceLeavesNoRoom(signer) => anyhow::anyhow!(
+            "not canceled: nodes take an eighth more than what its transaction offers, and its signer {} has less",
+            named(network, signer)
+        ),
+        NotReplaced::BeyondReason => anyhow::anyhow!(
+            "not canceled: its transaction offers ten times the market price or more already; `rebroadcast` sends it again"
+        ),
+        NotReplaced::Overtaken => anyhow::anyhow!(
+            "not canceled: another process has replaced its transaction, or seen it mined, in the meantime; look again with `show`"
+        ),
+    }
 }

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::{
     fault::Fault,
     fault_point::{Point, reached},
+    names::named,
 };
 use room::OPEN_SLOTS_PER_LANE_MAX;
 use tally::{Coming, Tally};
@@ -125,7 +126,7 @@ impl Lane {
         if self.funds.swap(funds.rank(), Ordering::Relaxed) == funds.rank() {
             return funds;
         }
-        let (network, signer) = (self.network, self.address());
+        let (network, signer) = (self.network, named(self.network, self.address()));
         match funds {
             Funds::Enough => tracing::info!(%network, %signer, "the signer has gas money again"),
             Funds::Low => {

@@ -1,18 +1,27 @@
 //! What an operator sees and does with `quittance payments`, beside a running server.
 
-use crate::support::{Bench, SEND, Setup, StoreKind, Told};
+use crate::support::{Bench, Rows, SEND, Setup, StoreKind, Told};
 use alloy_primitives::{Address, U256};
 use quittance_protocol::interop::InteropAddress;
-use quittance_testkit::harness::{Fault, Rule, process::Wait};
+use quittance_testkit::{
+    dev_accounts::dev_key,
+    harness::{Fault, Rule, process::Wait},
+};
 use serde_json::Value;
 use std::process::Output;
 use tokio::process::Command;
 
 async fn payments(bench: &Bench, arguments: &[&str]) -> Output {
+    payments_with(bench, arguments, &[]).await
+}
+
+/// The same with other settings than the server has.
+async fn payments_with(bench: &Bench, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quittance"));
     command.arg("payments").args(arguments).arg("--config").arg(bench.server.dir().join("quittance.toml"));
     // The path of the SQLite file is meant from there.
     command.current_dir(bench.server.dir()).envs(bench.config.environment());
+    command.envs(environment.iter().copied());
     command.kill_on_drop(true).output().await.unwrap()
 }
 
@@ -23,6 +32,15 @@ fn text(output: &Output) -> String {
 /// What `show` prints.
 async fn shown(bench: &Bench, id: &str) -> Value {
     serde_json::from_str(&text(&payments(bench, &["show", id]).await)).unwrap()
+}
+
+impl Bench {
+    /// A line of the log says this about the only signer, with its chain and a checksum.
+    pub(crate) fn assert_log_names_signers(&self, what: &str) {
+        let log = self.server.log_text();
+        let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {log}"));
+        assert!(line.contains(&format!("signer={}", named(self.signers[0]))), "{line}");
+    }
 }
 
 /// What each of a payment's transactions was signed for, the oldest first.
@@ -81,6 +99,18 @@ on_both_stores! {
         let oldest = payments(&bench, &["stuck", "--seconds", "0", "--limit", "1"]).await;
         assert_eq!((oldest.status.code(), text(&oldest).lines().count()), (Some(1), 1));
         assert!(text(&oldest).starts_with(&id) && error(&oldest).contains("there are more"), "{oldest:?}");
+        let newest = payments(&bench, &["list", "--limit", "1"]).await;
+        let other = bench.row(&younger).await["settlementId"].as_str().unwrap().to_owned();
+        assert!(newest.status.success() && text(&newest).starts_with(&other), "{newest:?}");
+        assert_eq!(text(&newest).lines().count(), 1);
+        assert_eq!(error(&newest), "these are the newest 1; there are more\n");
+        let both = payments(&bench, &["list", "--limit", "2"]).await;
+        assert_eq!((text(&both).lines().count(), error(&both)), (2, String::new()));
+        for (command, limit) in [("list", "0"), ("list", "1001"), ("stuck", "0"), ("stuck", "5000")] {
+            let refused = payments(&bench, &[command, "--limit", limit]).await;
+            assert_eq!((refused.status.code(), text(&refused)), (Some(2), String::new()), "{refused:?}");
+            assert!(error(&refused).contains(&format!("{limit} is not in 1..=1000")), "{refused:?}");
+        }
         if store == StoreKind::Sqlite {
             let refused = payments(&bench, &["cancel", &id]).await;
             assert_eq!(refused.status.code(), Some(1));
@@ -133,5 +163,45 @@ on_both_stores! {
         // The lane goes on, and so may the payment.
         bench.anvil.set_automine(true).await.unwrap();
         bench.settle(&payment).await.success_of(&payment);
+    }
+}
+
+on_both_stores! {
+    /// Each time it says why, and leaves the payment as it was.
+    async fn what_cannot_be_canceled_is_not_called_done(store) {
+        let mut bench = Setup::new(store).no_mining().wait_seconds(1).start().await;
+        let payment = bench.payment().await;
+        let told = bench.settle(&payment).await.told();
+        let Told::Pending(_) = told else { panic!("{told:?}") };
+        let id = bench.row(&payment).await["settlementId"].as_str().unwrap().to_owned();
+        // What is sent from here on is sent by the command.
+        bench.server.sigterm().await.unwrap();
+        let sent = bench.sent().len();
+        let signer = named(bench.signers[0]);
+
+        let stranger = dev_key(1);
+        let other_key = [("DEV_SIGNER_0", stranger.as_str())];
+        let low_cap = [("QUITTANCE_POLICY__FEE_PER_SETTLEMENT_WEI_MAX", "1")];
+        let nothing = [];
+        let poor = || bench.anvil.set_balance(bench.signers[0], U256::ZERO);
+        for (environment, why) in [
+            (other_key.as_slice(), format!("its signer {signer} is not in this configuration")),
+            (&low_cap, "policy.fee_per_settlement_wei_max allows less".to_owned()),
+            (&nothing, format!("its signer {signer} has less")),
+        ] {
+            if environment.is_empty() {
+                poor().await.unwrap();
+            }
+            let refused = payments_with(&bench, &["cancel", &id], environment).await;
+            assert_eq!((refused.status.code(), text(&refused)), (Some(1), String::new()), "{refused:?}");
+            assert!(error(&refused).contains(&why), "{refused:?}");
+        }
+        assert_eq!(kinds(&bench, &id).await, ["payment"]);
+        assert_eq!(bench.sent().len(), sent, "what was to be canceled was sent again");
+
+        Rows::of(&bench).run("UPDATE slots SET outcome = 'foreign'").await;
+        let refused = payments(&bench, &["cancel", &id]).await;
+        assert_eq!((refused.status.code(), text(&refused)), (Some(1), String::new()), "{refused:?}");
+        assert!(error(&refused).contains("none of its transactions waits for a block"), "{refused:?}");
     }
 }

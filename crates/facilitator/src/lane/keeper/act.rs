@@ -13,8 +13,9 @@ use crate::{
         sent::{send_attempt, send_attempt_again},
     },
     metrics::{self, Happened},
+    names::named,
 };
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256, U256};
 use quittance_evm::{
     send::SendOutcome,
     sign::call_of,
@@ -50,7 +51,7 @@ impl Keeper<'_> {
                 Ok(false)
             }
             Action::Foreign => self.foreign(slot, chain).await,
-            Action::Replace => self.replace(slot, chain, AttemptKind::Payment).await,
+            Action::Replace => self.replace_or_send(slot, chain, AttemptKind::Payment).await,
             Action::Cancel => self.cancel_expired(slot, chain).await,
         }
     }
@@ -137,7 +138,7 @@ impl Keeper<'_> {
             return Ok(false);
         };
         tracing::warn!(
-            network = %service.network(), %signer, nonce = nonce.0,
+            network = %service.network(), signer = %named(service.network(), signer), nonce = nonce.0,
             "a transaction from outside took a nonce of this signer; give the signer to this facilitator alone",
         );
         metrics::happened(service, Happened::ForeignNonce);
@@ -164,7 +165,7 @@ impl Keeper<'_> {
         {
             return Ok(false);
         }
-        self.replace(slot, chain, AttemptKind::Filler).await
+        self.replace_or_send(slot, chain, AttemptKind::Filler).await
     }
 
     /// None of our attempts in a consumed slot moved the money: find out what did, or sign again.
@@ -230,47 +231,72 @@ impl Keeper<'_> {
         Ok(signed.is_some())
     }
 
-    /// Adds an attempt with higher fees, or one that only consumes the nonce. The operator's cap holds for it as for the
-    /// first one; when it leaves no room, what was offered stays offered.
-    async fn replace(&self, slot: &OpenSlot, chain: &ChainView, kind: AttemptKind) -> Result<bool, Fault> {
-        let (Some(newest), Some(lane)) = (slot.attempts.last(), self.lane(slot.lane.address)) else {
-            return Ok(false);
-        };
-        let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
-        let call = if is_filler { None } else { Some(call_of(&newest.signed.raw).ok_or(Fault::Internal)?) };
-        let (gas_limit, calldata_bytes) =
-            call.as_ref().map_or((FILLER_GAS, 0), |call| (call.gas_limit, call.data.len()));
-        let ceiling = self.payable(lane, gas_limit, calldata_bytes).await?;
-        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
-        let (fees, old_gas_limit) = (fees_of(&newest.signed), newest.signed.gas_limit);
-        let offer = fees
-            .replacement(base_fee, chain.tip, ceiling)
-            .filter(|offer| offer.is_worth_it(gas_limit, (fees, old_gas_limit), base_fee, chain.tip));
-        let Some(fees) = offer else {
+    /// Adds an attempt with higher fees, or one that only consumes the nonce; when there is no room for it, what was offered stays
+    /// offered.
+    async fn replace_or_send(
+        &self,
+        slot: &OpenSlot,
+        chain: &ChainView,
+        kind: AttemptKind,
+    ) -> Result<bool, Fault> {
+        let replaced = self.replace(slot, chain, kind).await?;
+        if let (Err(why), Some(newest)) = (&replaced, slot.attempts.last())
+            && why.is_want_of_room()
+        {
             // Also to a node that has forgotten it.
             let sent = self.service.sent.get(&newest.signed.hash);
             if sent.is_none_or(|mark| mark.at.elapsed() >= REBROADCAST_AFTER) {
                 self.send(slot, slot.attempts.len() - 1).await;
             }
-            return Ok(false);
+        }
+        Ok(replaced.is_ok())
+    }
+
+    /// The operator's cap holds for a replacement as for the first attempt.
+    async fn replace(
+        &self,
+        slot: &OpenSlot,
+        chain: &ChainView,
+        kind: AttemptKind,
+    ) -> Result<Result<B256, NotReplaced>, Fault> {
+        let signer = slot.lane.address;
+        let (Some(newest), Some(lane)) = (slot.attempts.last(), self.lane(signer)) else {
+            return Ok(Err(NotReplaced::NoSigner(signer)));
         };
+        let is_filler = kind == AttemptKind::Filler || newest.signed.kind == AttemptKind::Filler;
+        let call = if is_filler { None } else { Some(call_of(&newest.signed.raw).ok_or(Fault::Internal)?) };
+        let (gas_limit, calldata_bytes) =
+            call.as_ref().map_or((FILLER_GAS, 0), |call| (call.gas_limit, call.data.len()));
+        let balance = watch::balance(&self.service.pool, signer).await?;
+        let ceiling = self.payable_of(balance, gas_limit, calldata_bytes).await?;
+        let base_fee = chain.head.and_then(|head| head.base_fee).unwrap_or_default();
+        let (fees, old_gas_limit) = (fees_of(&newest.signed), newest.signed.gas_limit);
+        let Some(offer) = fees.replacement(base_fee, chain.tip, ceiling) else {
+            let capped = self.facilitator.fee_per_settlement_wei_max.is_some_and(|cap| cap < balance);
+            let why =
+                if capped { NotReplaced::CapLeavesNoRoom } else { NotReplaced::BalanceLeavesNoRoom(signer) };
+            return Ok(Err(why));
+        };
+        if !offer.is_worth_it(gas_limit, (fees, old_gas_limit), base_fee, chain.tip) {
+            return Ok(Err(NotReplaced::BeyondReason));
+        }
         let sign = |nonce| {
             let attempt = match &call {
-                Some(call) => lane.sign_payment(nonce, fees, call.gas_limit, call.to, &call.data)?,
-                None => lane.sign_filler(nonce, fees)?,
+                Some(call) => lane.sign_payment(nonce, offer, call.gas_limit, call.to, &call.data)?,
+                None => lane.sign_filler(nonce, offer)?,
             };
             reached(Point::Replacing);
             Ok(attempt)
         };
         let seen = u32::try_from(slot.attempts.len()).unwrap_or(u32::MAX);
-        let attempt = self.facilitator.store.add_attempt(slot.id, seen, &sign).await?;
-        if let Some(attempt) = &attempt {
-            tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
-            metrics::happened(self.service, Happened::Replacement);
-            reached(Point::Replaced);
-            send_attempt(self.service, attempt).await;
-        }
-        Ok(attempt.is_some())
+        let Some(attempt) = self.facilitator.store.add_attempt(slot.id, seen, &sign).await? else {
+            return Ok(Err(NotReplaced::Overtaken));
+        };
+        tracing::info!(network = %self.service.network(), nonce = slot.lane_nonce.0, filler = is_filler, "replaced");
+        metrics::happened(self.service, Happened::Replacement);
+        reached(Point::Replaced);
+        send_attempt(self.service, &attempt).await;
+        Ok(Ok(attempt.signed.hash))
     }
 
     /// The most per gas that the operator's cap allows and the signer has money for: what it cannot pay would stand in the way of what
@@ -282,6 +308,10 @@ impl Keeper<'_> {
         calldata_bytes: usize,
     ) -> Result<u128, Fault> {
         let balance = watch::balance(&self.service.pool, lane.address()).await?;
+        self.payable_of(balance, gas_limit, calldata_bytes).await
+    }
+
+    async fn payable_of(&self, balance: U256, gas_limit: u64, calldata_bytes: usize) -> Result<u128, Fault> {
         let cap = self.facilitator.fee_per_settlement_wei_max.map_or(balance, |cap| cap.min(balance));
         Ok(self.service.prices().await?.fee_ceiling(cap, gas_limit, calldata_bytes))
     }
@@ -304,20 +334,42 @@ impl Keeper<'_> {
     }
 
     /// Replaces a payment's newest attempt by one that only consumes the nonce. Whichever is mined decides.
-    pub(crate) async fn cancel(&self, id: SettlementId) -> Result<Option<B256>, Fault> {
+    pub(crate) async fn cancel(&self, id: SettlementId) -> Result<Result<B256, NotReplaced>, Fault> {
         let work = self.facilitator.store.open_work(self.service.network()).await?;
         let is_its_slot = |slot: &&OpenSlot| slot.payment.as_ref().is_some_and(|payment| payment.id == id);
-        let Some(slot) = work.slots.iter().find(is_its_slot) else { return Ok(None) };
+        let Some(slot) = work.slots.iter().find(is_its_slot) else {
+            return Ok(Err(NotReplaced::NothingOpen));
+        };
         let chain = ChainView {
             head: Some(watch::head(&self.service.pool).await?),
             tip: self.service.prices().await?.tip,
             ..ChainView::default()
         };
-        if !self.replace(slot, &chain, AttemptKind::Filler).await? {
-            return Ok(None);
-        }
-        let attempts = self.facilitator.store.attempts(id).await?;
-        Ok(attempts.last().map(|attempt| attempt.signed.hash))
+        self.replace(slot, &chain, AttemptKind::Filler).await
+    }
+}
+
+/// Why a transaction was not replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotReplaced {
+    /// The payment has no slot that waits for a block.
+    NothingOpen,
+    /// The slot's signer is not configured here.
+    NoSigner(Address),
+    /// An eighth more than what is offered costs more than the operator allows.
+    CapLeavesNoRoom,
+    /// It costs more than the slot's signer has.
+    BalanceLeavesNoRoom(Address),
+    /// So much is offered already that a higher price cannot be what a node waits for.
+    BeyondReason,
+    /// Another process was faster.
+    Overtaken,
+}
+
+impl NotReplaced {
+    /// Whether what was offered is as much as can be.
+    fn is_want_of_room(self) -> bool {
+        matches!(self, Self::CapLeavesNoRoom | Self::BalanceLeavesNoRoom(_) | Self::BeyondReason)
     }
 }
 
