@@ -20,6 +20,7 @@ use quittance_protocol::units::{Network, UnixSeconds};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -36,6 +37,23 @@ const CHAIN_ID: &str = "eth_chainId";
 
 /// By how many blocks an answer may be older than one before it: as far as nodes usually differ, and reorganisations go.
 const BEHIND_BLOCKS_MAX: u64 = 2;
+
+/// What a pool is asked for, as a metric's label: the same network can have other endpoints for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Payments,
+    /// The trusted registry at this position.
+    Registry(usize),
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Payments => f.write_str("payments"),
+            Self::Registry(position) => write!(f, "registry-{position}"),
+        }
+    }
+}
 
 /// The endpoints of one network.
 #[derive(Debug)]
@@ -59,7 +77,16 @@ pub(crate) enum Reply<T> {
 impl RpcPool {
     /// A pool over `urls` (`http`, `https`, `ws`, `wss`), none of which is contacted yet.
     pub fn new(network: Network, urls: &[Url]) -> Result<Self, reqwest::Error> {
-        let endpoints = Arc::new(Endpoints::new(network, urls)?);
+        Self::asked_for(Use::Payments, network, urls)
+    }
+
+    /// The same for the trusted registry at this position, which metrics tell apart from the payments of its network.
+    pub fn of_registry(position: usize, network: Network, urls: &[Url]) -> Result<Self, reqwest::Error> {
+        Self::asked_for(Use::Registry(position), network, urls)
+    }
+
+    fn asked_for(asked_for: Use, network: Network, urls: &[Url]) -> Result<Self, reqwest::Error> {
+        let endpoints = Arc::new(Endpoints::new(network, asked_for, urls)?);
         let (looks, highest, youngest) = Default::default();
         Ok(Self { endpoints, looks, highest, youngest })
     }

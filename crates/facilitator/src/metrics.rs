@@ -3,7 +3,13 @@
 //! A lane is labelled by its position in `signers`, an endpoint by its position in `rpc_urls`. Every counter is there from the
 //! start, at zero: a rate needs a value before the first event.
 
-use crate::{http::shape::Endpoint, lane::Funds, network::NetworkService};
+use crate::{
+    clock,
+    http::shape::{Endpoint, TransportFault},
+    lane::Funds,
+    network::NetworkService,
+};
+use axum::http::StatusCode;
 use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use quittance_protocol::{code::Code, settlement::Status};
@@ -67,7 +73,7 @@ fn describe() {
     describe_gauge!(
         "quittance_keeper_last_pass_seconds",
         metrics::Unit::Seconds,
-        "Unix time of the keeper's last complete pass"
+        "Unix time of the keeper's last pass that did not fail; of the start, until there is one"
     );
     describe_gauge!("quittance_lane_open_slots", "Unmined slots of a lane");
     describe_gauge!("quittance_lane_balance_wei", "Balance of a lane's signer, at most some seconds old");
@@ -78,19 +84,15 @@ fn describe() {
     describe_gauge!(
         "quittance_oldest_open_payment_seconds",
         metrics::Unit::Seconds,
-        "Age of the oldest payment that is signed and not final"
+        "How long ago the oldest payment that is signed and not final was first signed"
     );
 }
 
 /// Counters that no network has.
 pub(crate) fn begin() {
-    for endpoint in [Endpoint::Verify, Endpoint::Settle] {
-        let unexpected = endpoint.unexpected();
-        let verdicts = Code::ALL.iter().filter(|code| is_verdict(**code));
-        let decided = verdicts.map(|code| ("200", code.as_str())).chain([("200", "ok")]);
-        for (status, code) in decided.chain([("503", unexpected.as_str())]) {
-            counter!("quittance_answers_total", "endpoint" => endpoint.name(), "status" => status, "code" => code)
-                .increment(0);
+    for endpoint in [Endpoint::Verify, Endpoint::Settle, Endpoint::Other] {
+        for (status, code) in answers(endpoint) {
+            answer_count(endpoint.name(), status.as_u16(), code).increment(0);
         }
     }
     for said in ["success", "pending", "lost"] {
@@ -101,9 +103,28 @@ pub(crate) fn begin() {
     }
 }
 
+/// Every status and code that an endpoint answers with.
+fn answers(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)> {
+    let verdicts = Code::ALL.iter().filter(|code| is_verdict(**code));
+    // Where no payment is judged, one that cannot be read is a bad request.
+    let is_other = endpoint == Endpoint::Other;
+    let judged = if is_other { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let mut answers: Vec<_> = verdicts.map(|code| (judged, code.as_str())).collect();
+    answers.push((StatusCode::OK, NO_CODE));
+    if is_other {
+        answers.extend([StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].map(|status| (status, NO_CODE)));
+    }
+    answers.extend(TransportFault::ALL.map(|fault| (fault.status, fault.code(endpoint).as_str())));
+    answers.push((StatusCode::SERVICE_UNAVAILABLE, endpoint.unexpected().as_str()));
+    answers
+}
+
 fn is_verdict(code: Code) -> bool {
     !matches!(code, Code::UnexpectedVerifyError | Code::UnexpectedSettleError)
 }
+
+/// What stands for a reason code in answers that have none.
+pub(crate) const NO_CODE: &str = "ok";
 
 /// As [`quittance_protocol::payee::Outcome::as_str`] says them.
 const PAYEE_OUTCOMES: [&str; 9] = [
@@ -118,8 +139,9 @@ const PAYEE_OUTCOMES: [&str; 9] = [
     "not-read",
 ];
 
-/// Counters of a network, and its lanes before anything is known of them.
+/// Counters of a network, its lanes before anything is known of them, and its keeper, whose silence is counted from here.
 pub(crate) fn begin_network(service: &NetworkService) {
+    keeper_passed(service);
     for what in Happened::ALL {
         counter!(what.name(), "network" => network(service)).increment(0);
     }
@@ -133,9 +155,12 @@ pub(crate) fn begin_network(service: &NetworkService) {
 }
 
 pub(crate) fn answered(endpoint: &'static str, status: u16, code: &'static str, took: Duration) {
-    counter!("quittance_answers_total", "endpoint" => endpoint, "status" => status.to_string(), "code" => code)
-        .increment(1);
+    answer_count(endpoint, status, code).increment(1);
     histogram!("quittance_answer_seconds", "endpoint" => endpoint).record(took);
+}
+
+fn answer_count(endpoint: &'static str, status: u16, code: &'static str) -> Counter {
+    counter!("quittance_answers_total", "endpoint" => endpoint, "status" => status.to_string(), "code" => code)
 }
 
 pub(crate) fn delivered(said: &'static str) {
@@ -224,11 +249,13 @@ pub(crate) fn lane_state(service: &NetworkService, lane: usize, funds: Funds) {
     }
 }
 
-pub(crate) fn keeper_passed(service: &NetworkService, unix_seconds: u64, oldest_open: Duration) {
-    let seconds = u32::try_from(unix_seconds).unwrap_or(u32::MAX);
+pub(crate) fn keeper_passed(service: &NetworkService) {
+    let seconds = u32::try_from(clock::now().0).unwrap_or(u32::MAX);
     gauge!("quittance_keeper_last_pass_seconds", "network" => network(service)).set(seconds);
-    gauge!("quittance_oldest_open_payment_seconds", "network" => network(service))
-        .set(oldest_open.as_secs_f64());
+}
+
+pub(crate) fn oldest_open(service: &NetworkService, age: Duration) {
+    gauge!("quittance_oldest_open_payment_seconds", "network" => network(service)).set(age.as_secs_f64());
 }
 
 fn network(service: &NetworkService) -> String {

@@ -1,7 +1,7 @@
 //! All endpoints of a network, as requests and looks share them.
 
 use super::{
-    Reply,
+    Reply, Use,
     endpoint::{Clients, Endpoint},
     health::{self, Head, Health, LAG_SECONDS_MAX, Outcome},
 };
@@ -17,13 +17,14 @@ use url::Url;
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) network: Network,
+    asked_for: Use,
     list: Vec<Endpoint>,
     /// The youngest block that any of them has shown: one may be behind itself, after it was moved to another node.
     youngest: Mutex<Option<Head>>,
 }
 
-/// What nodes are asked.
-const METHODS: [&str; 11] = [
+/// Everything that nodes are asked: what is not here has no counter before its first call.
+const METHODS: [&str; 12] = [
     "eth_call",
     "eth_chainId",
     "eth_gasPrice",
@@ -35,16 +36,17 @@ const METHODS: [&str; 11] = [
     "eth_getTransactionReceipt",
     "eth_maxPriorityFeePerGas",
     "eth_sendRawTransaction",
+    "web3_clientVersion",
 ];
 
 /// Who is told how a call ended: [`Health::ended`] or [`Health::look_ended`].
 type Ended = fn(&mut Health, Outcome, u32);
 
 impl Endpoints {
-    pub(super) fn new(network: Network, urls: &[Url]) -> reqwest::Result<Self> {
+    pub(super) fn new(network: Network, asked_for: Use, urls: &[Url]) -> reqwest::Result<Self> {
         let clients = Clients::new(urls)?;
         let list = urls.iter().map(|url| Endpoint::new(&clients, url)).collect();
-        let endpoints = Self { network, list, youngest: Mutex::default() };
+        let endpoints = Self { network, asked_for, list, youngest: Mutex::default() };
         endpoints.begin_metrics();
         Ok(endpoints)
     }
@@ -62,8 +64,9 @@ impl Endpoints {
     }
 
     fn requests(&self, index: usize, method: &'static str, outcome: &'static str) -> metrics::Counter {
-        let [network, endpoint] = self.labels(index);
-        let told = [network, endpoint, ("method", method.to_owned()), ("outcome", outcome.to_owned())];
+        let [network, asked_for, endpoint] = self.labels(index);
+        let (method, outcome) = (("method", method.to_owned()), ("outcome", outcome.to_owned()));
+        let told = [network, asked_for, endpoint, method, outcome];
         metrics::counter!("quittance_rpc_requests_total", &told)
     }
 
@@ -197,8 +200,12 @@ impl Endpoints {
         metrics::gauge!("quittance_rpc_endpoint_up", &self.labels(index)).set(u8::from(is_up));
     }
 
-    /// By position of the endpoint: its URL can hold a key.
-    fn labels(&self, index: usize) -> [(&'static str, String); 2] {
-        [("network", self.network.to_string()), ("endpoint", index.to_string())]
+    /// By position of the endpoint: its URL can hold a key. With the use, since several pools ask on one network.
+    fn labels(&self, index: usize) -> [(&'static str, String); 3] {
+        [
+            ("network", self.network.to_string()),
+            ("use", self.asked_for.to_string()),
+            ("endpoint", index.to_string()),
+        ]
     }
 }

@@ -94,7 +94,7 @@ pub(super) async fn measured(request: Request<Body>, next: Next) -> Response<Bod
     #[allow(clippy::disallowed_methods)] // the edge where an answer is timed
     let started = Instant::now();
     let response = next.run(request).await;
-    let code = response.extensions().get::<Said>().map_or("ok", |said| said.0.as_str());
+    let code = response.extensions().get::<Said>().map_or(metrics::NO_CODE, |said| said.0.as_str());
     metrics::answered(endpoint, response.status().as_u16(), code, started.elapsed());
     response
 }

@@ -324,6 +324,21 @@ impl TransportFault {
         message: "a valid Authorization: Bearer key is needed",
     };
 
+    /// Each of them, so that they are counted from zero.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::NOT_JSON,
+        Self::BROKEN_BODY,
+        Self::BAD_IDEMPOTENCY_KEY,
+        Self::KEY_OF_ANOTHER_PAYMENT,
+        Self::WRONG_CONTENT_TYPE,
+        Self::WRONG_CHARSET,
+        Self::WRONG_CONTENT_ENCODING,
+        Self::TOO_LARGE,
+        Self::SLOW_BODY,
+        Self::WRONG_METHOD,
+        Self::UNAUTHORIZED,
+    ];
+
     /// The body in full shape.
     pub(crate) fn body(self, endpoint: Endpoint, echo: &Echo) -> Value {
         match endpoint {

@@ -4,6 +4,7 @@
 //! nothing, apart from a few looks at what was closed lately.
 
 mod act;
+mod age;
 mod closed;
 mod hole;
 
@@ -21,6 +22,8 @@ use crate::{
     metrics::{self, Happened},
     network::NetworkService,
 };
+pub(crate) use act::NotReplaced;
+use age::FirstSigned;
 use alloy_primitives::{Address, B256};
 use closed::ClosedSlots;
 use quittance_evm::{
@@ -96,6 +99,7 @@ pub(crate) struct Keeper<'a> {
     /// The newest hole of each lane.
     holes: HashMap<Address, u64>,
     closed: ClosedSlots,
+    first_signed: FirstSigned,
 }
 
 impl<'a> Keeper<'a> {
@@ -107,16 +111,25 @@ impl<'a> Keeper<'a> {
             suspected_foreign: HashMap::new(),
             holes: HashMap::new(),
             closed: ClosedSlots::default(),
+            first_signed: FirstSigned::default(),
         }
     }
 
     /// One look at everything open, and what follows from it.
     pub(crate) async fn pass(&mut self) -> Result<Activity, Fault> {
+        let activity = self.look_and_act().await?;
+        metrics::keeper_passed(self.service);
+        Ok(activity)
+    }
+
+    async fn look_and_act(&mut self) -> Result<Activity, Fault> {
         self.service.open_by_payer.asking();
         self.service.open_by_lane.asking();
         self.service.traces.begin_pass();
         let mut work = self.facilitator.store.open_work(self.service.network()).await?;
         self.count_open(&work);
+        let oldest = self.first_signed.oldest(self.facilitator.store.as_ref(), &work).await?;
+        metrics::oldest_open(self.service, oldest);
         if self.watch_closed(&work).await? {
             return Ok(Activity::Moved);
         }
@@ -230,13 +243,10 @@ impl<'a> Keeper<'a> {
         self.service.open_by_lane.answered(by_lane);
         let payments = work.slots.iter().filter_map(|slot| slot.payment.as_ref()).chain(&work.orphans);
         let mut by_payer: HashMap<Address, usize> = HashMap::new();
-        let mut oldest = Duration::ZERO;
         for payment in payments.filter(|payment| !payment.status.is_terminal()) {
             *by_payer.entry(payment.terms.key.authorizer).or_default() += 1;
-            oldest = oldest.max(clock::since(payment.created_at));
         }
         self.service.open_by_payer.answered(by_payer);
-        metrics::keeper_passed(self.service, clock::now().0, oldest);
         let open: HashSet<B256> = work
             .slots
             .iter()

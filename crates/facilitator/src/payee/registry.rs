@@ -27,8 +27,9 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    pub(super) fn new(settings: &RegistrySettings) -> Result<Self, reqwest::Error> {
-        let pool = RpcPool::new(settings.network, &settings.rpc_urls)?;
+    /// The one at this position of the allow list.
+    pub(super) fn new(position: usize, settings: &RegistrySettings) -> Result<Self, reqwest::Error> {
+        let pool = RpcPool::of_registry(position, settings.network, &settings.rpc_urls)?;
         Ok(Self {
             pool,
             ways: Ways::default(),

@@ -41,7 +41,8 @@ async fn wait_in_vain(bench: &Bench) {
 async fn is_up(bench: &Bench, endpoint: usize) -> bool {
     let operator = Facilitator::new(bench.server.operator_url()).unwrap();
     let metrics = operator.get("/metrics").await.unwrap().text;
-    let name = format!(r#"quittance_rpc_endpoint_up{{network="eip155:84532",endpoint="{endpoint}"}} "#);
+    let labels = format!(r#"network="eip155:84532",use="payments",endpoint="{endpoint}""#);
+    let name = format!("quittance_rpc_endpoint_up{{{labels}}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_else(|| panic!("{metrics}")) == "1"
 }
 

@@ -7,6 +7,7 @@
 #[macro_use]
 mod support;
 
+mod ages;
 mod costs;
 mod cover;
 mod crash;

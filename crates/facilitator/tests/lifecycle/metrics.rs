@@ -1,10 +1,15 @@
 //! What `/metrics` tells of a payment's adventures: numbers, and no names.
 
-use crate::support::{DEADLINE, Metrics, SEND, Setup, StoreKind, until};
+use crate::support::{Bench, DEADLINE, Metrics, SEND, Setup, StoreKind, until};
 use alloy_primitives::U256;
 use quittance_protocol::code::Code;
-use quittance_testkit::jsonrpc::quantity;
+use quittance_testkit::{
+    harness::{Fault, RpcProxy, Rule, process::Wait},
+    jsonrpc::quantity,
+};
+use reqwest::Method;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 impl Metrics {
     /// Of the only signer.
@@ -25,6 +30,11 @@ impl Metrics {
 
     fn balance(&self) -> f64 {
         self.get(r#"quittance_lane_balance_wei{network="eip155:84532",lane="0"}"#)
+    }
+
+    /// Every counter that there is.
+    fn counters(&self) -> BTreeSet<&str> {
+        self.samples().map(|(series, _)| series).filter(|series| series.contains("_total{")).collect()
     }
 
     /// The operators' table has every series, with these labels.
@@ -62,16 +72,38 @@ impl Metrics {
 
 const OPERATING: &str = include_str!("../../../../docs/OPERATING.md");
 
+/// Of an answer, and of a payment that has ended.
+const STATUSES: [&str; 14] = [
+    "200",
+    "400",
+    "401",
+    "404",
+    "405",
+    "408",
+    "409",
+    "413",
+    "415",
+    "503",
+    "settled",
+    "settled_elsewhere",
+    "failed",
+    "refused",
+];
+
 fn is_a_word(key: &str, value: &str) -> bool {
     match key {
         "network" => value == "eip155:84532",
         "lane" => value == "0",
+        "use" => ["payments", "registry-0"].contains(&value),
         "state" => ["funded", "low", "paused"].contains(&value),
         "endpoint" => ["0", "verify", "settle", "other"].contains(&value),
         "said" => ["success", "pending", "lost"].contains(&value),
-        "status" => ["200", "503", "settled", "settled_elsewhere", "failed", "refused"].contains(&value),
+        "status" => STATUSES.contains(&value),
         "code" => value == "ok" || value.parse::<Code>().is_ok(),
-        "method" => value.starts_with("eth_") && value[4..].chars().all(|c| c.is_ascii_alphabetic()),
+        "method" => {
+            let name = value.strip_prefix("eth_").or(value.strip_prefix("web3_"));
+            name.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()))
+        }
         "outcome" => value.chars().all(|c| c.is_ascii_lowercase() || c == '-') && value.len() <= 20,
         "le" => value == "+Inf" || value.parse::<f64>().is_ok(),
         _ => false,
@@ -96,7 +128,7 @@ async fn metrics_tell_what_happened_without_names() {
     let delivered = r#"quittance_deliveries_total{said="success"}"#;
     let used = r#"quittance_answers_total{endpoint="verify",status="200",code="invalid_exact_evm_nonce_already_used"}"#;
     let yes = r#"quittance_answers_total{endpoint="settle",status="200",code="ok"}"#;
-    let sent = r#"quittance_rpc_requests_total{network="eip155:84532",endpoint="0",method="eth_sendRawTransaction",outcome="result"}"#;
+    let sent = r#"quittance_rpc_requests_total{network="eip155:84532",use="payments",endpoint="0",method="eth_sendRawTransaction",outcome="result"}"#;
     let fresh = Metrics::read(&bench).await;
     for name in counters {
         assert_eq!(fresh.of_network(&format!("quittance_{name}_total")), 0.0, "{name}");
@@ -157,6 +189,7 @@ async fn metrics_tell_what_happened_without_names() {
     })
     .await;
     assert_eq!(paused.balance(), 0.0);
+    bench.assert_log_names_signers("cannot pay for a settlement");
     // And whatever else reads it is believed as well. This much lasts for some settlements, and not for a hundred.
     let latest = bench.anvil.rpc("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
     let some = 20 * 150_000 * quantity(&latest["baseFeePerGas"]).unwrap();
@@ -174,4 +207,77 @@ async fn metrics_tell_what_happened_without_names() {
     for name in [first.payer().to_string(), first.recipient().to_string(), first.nonce().to_string()] {
         assert!(!lower.contains(&name.to_lowercase()));
     }
+}
+
+const KEY: &str = "the-sellers-key";
+/// The canonical one on test networks.
+const REGISTRY: &str = "eip155:84532:0x8004A818BFB912233c491871b3d84c89A494BD9e";
+
+/// The same server with the payee check on, a registry behind this node, and a key.
+async fn with_a_registry(bench: &mut Bench, node: &RpcProxy) {
+    let registry = format!("[[payee.registries]]\nid = \"{REGISTRY}\"\nrpc_urls = [\"{}\"]", node.url());
+    let config = bench.config.clone().set("payee.mode", "report".into()).extra(&registry);
+    let config = config.env("API_KEY", KEY).set("server.api_keys", json!(["env:API_KEY"]));
+    bench.server.restart_with(config, Wait::Ready).await.unwrap();
+}
+
+/// Whoever asks for whatever: its counter was there before. And who reads a payee's registry does not speak for the payments.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_counted_that_was_not_there_at_zero() {
+    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
+    let node = RpcProxy::start(bench.anvil.url()).await.unwrap();
+    node.add(Rule::any().then(Fault::Drop));
+    with_a_registry(&mut bench, &node).await;
+    let fresh = Metrics::read(&bench).await;
+    let client = bench.server.client().unwrap().api_key(KEY);
+
+    let strangers = bench.server.client().unwrap();
+    let payment = bench.payment().await;
+    for path in ["/verify", "/settle", "/payee", "/supported", "/settlements", "/settlements/1"] {
+        let method = if path.starts_with("/su") || path.starts_with("/settlements") { "GET" } else { "POST" };
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        assert_eq!(strangers.request(method, path, &[], None).await.unwrap().status, 401, "{path}");
+        assert_eq!(client.request(Method::DELETE, path, &[], None).await.unwrap().status, 405, "{path}");
+    }
+    for path in ["/verify", "/settle", "/payee"] {
+        let post = async |content_type: &str, body: &[u8]| {
+            client.post_bytes(path, content_type, body.to_vec()).await.unwrap().status
+        };
+        assert_eq!(post("application/json", b"{").await, 400);
+        assert_eq!(post("text/plain", b"{}").await, 415);
+        assert_eq!(post("application/json", &[b' '; 300_000]).await, 413);
+        client.post(path, &json!({}), &[]).await.unwrap();
+    }
+    client.settle_with(payment.body(), &[("Idempotency-Key", "")]).await.unwrap();
+    assert_eq!(client.settle_with(payment.body(), &[("Idempotency-Key", "a")]).await.unwrap().status, 200);
+    let other = bench.payment().await;
+    assert_eq!(client.settle_with(other.body(), &[("Idempotency-Key", "a")]).await.unwrap().status, 409);
+    assert_eq!(client.verify(other.body()).await.unwrap().0, 200);
+    assert_eq!(client.get("/supported").await.unwrap().status, 200);
+    for path in ["/settlements", "/settlements/1", "/settlements?network=1"] {
+        assert_eq!(client.get(path).await.unwrap().status, 400);
+    }
+    assert_eq!(client.get(&format!("/settlements/{}", uuid::Uuid::nil())).await.unwrap().status, 404);
+    assert_eq!(client.get("/nothing").await.unwrap().status, 404);
+    let mut question = payment.body().clone();
+    question["registry"] = REGISTRY.into();
+    question["agentId"] = "1".into();
+    let is_up = |metrics: &Metrics, asked_for: &str| {
+        let labels = format!(r#"network="eip155:84532",use="{asked_for}",endpoint="0""#);
+        metrics.get(&format!("quittance_rpc_endpoint_up{{{labels}}}")) == 1.0
+    };
+    assert!(is_up(&fresh, "registry-0"));
+    let later = until("a registry whose node fails", DEADLINE, || async {
+        let answer = client.post("/payee", &question, &[]).await.unwrap();
+        assert_eq!((answer.status, &answer.json["outcome"]), (200, &"not-read".into()), "{}", answer.text);
+        let metrics = Metrics::read(&bench).await;
+        (!is_up(&metrics, "registry-0")).then_some(metrics)
+    })
+    .await;
+    assert!(is_up(&later, "payments"));
+    assert!(node.count("web3_clientVersion") > 0, "the registry's node was to be asked");
+    let new: Vec<_> = later.counters().difference(&fresh.counters()).copied().collect();
+    assert_eq!(new, Vec::<&str>::new(), "not there from the start");
+    later.assert_labels_are_closed();
+    later.assert_the_table_is_complete();
 }

@@ -35,8 +35,8 @@ async fn payment(bench: &Bench, payer: usize, amount: u64) -> SignedPayment {
 async fn lag_seconds(bench: &Bench, endpoint: usize) -> f64 {
     let operator = Facilitator::new(bench.server.operator_url()).unwrap();
     let metrics = operator.get("/metrics").await.unwrap().text;
-    let name =
-        format!(r#"quittance_rpc_endpoint_lag_seconds{{network="eip155:84532",endpoint="{endpoint}"}} "#);
+    let labels = format!(r#"network="eip155:84532",use="payments",endpoint="{endpoint}""#);
+    let name = format!("quittance_rpc_endpoint_lag_seconds{{{labels}}} ");
     let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
     line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
 }

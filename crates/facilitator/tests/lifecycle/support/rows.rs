@@ -61,6 +61,22 @@ impl Rows {
         .unwrap();
     }
 
+    /// Makes the attempts of every payment's first slot older than they are: nobody else may change one.
+    pub(crate) async fn age_first_attempts(&self, seconds: u64) {
+        let (off, on) = match self {
+            Self::Sqlite(_) => ("DROP TRIGGER attempts_no_update", ""),
+            Self::Postgres(_) => (
+                "ALTER TABLE attempts DISABLE TRIGGER attempts_append_only",
+                "ALTER TABLE attempts ENABLE TRIGGER attempts_append_only",
+            ),
+        };
+        self.run(&format!(
+            "{off}; UPDATE attempts SET created_at_ms = created_at_ms - {seconds}000
+               WHERE slot_id IN (SELECT MIN(id) FROM slots GROUP BY payment_id); {on}"
+        ))
+        .await;
+    }
+
     /// From now on one write in seven fails, whatever it was to write.
     pub(crate) async fn fail_some_writes(&self) {
         const WRITES: [(&str, &str); 5] = [
