@@ -24,6 +24,8 @@ pub(crate) struct Facilitator {
     pub(crate) settle_wait: Duration,
     /// How long the newest slot of a lane is watched after it was closed.
     pub(crate) reorg_watch: Duration,
+    /// Whether a payment that somebody else's transaction has executed is told as a success.
+    pub(crate) accept_settled_elsewhere: bool,
     /// What `/verify` and `/settle` do with the payee check.
     pub(crate) payee_mode: PayeeMode,
     pub(crate) payee: Checker,
@@ -59,6 +61,7 @@ impl Facilitator {
             fee_per_settlement_wei_max: settings.fee_per_settlement_wei_max,
             settle_wait: settings.settle_wait,
             reorg_watch: settings.reorg_watch,
+            accept_settled_elsewhere: settings.accept_settled_elsewhere,
             payee_mode: settings.payee.mode,
             holder: HolderId(Uuid::new_v4()),
             tasks: TaskTracker::new(),

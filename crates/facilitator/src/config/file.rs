@@ -59,6 +59,7 @@ struct Policy {
 struct Settle {
     wait_seconds: u64,
     reorg_watch_seconds: u64,
+    accept_settled_elsewhere: bool,
 }
 
 /// Wei do not fit TOML's integers, so they are a string; the environment turns digits into a number.
@@ -193,6 +194,7 @@ impl File {
             fee_per_settlement_wei_max: (!fee_max.is_zero()).then_some(fee_max),
             settle_wait,
             reorg_watch: Duration::from_secs(self.settle.reorg_watch_seconds),
+            accept_settled_elsewhere: self.settle.accept_settled_elsewhere,
             payee,
             networks: networks::understand(self.networks)?,
         })

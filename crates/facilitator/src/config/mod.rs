@@ -75,6 +75,8 @@ pub struct Settings {
     pub settle_wait: Duration,
     /// `settle.reorg_watch_seconds`; zero: not at all.
     pub reorg_watch: Duration,
+    /// `settle.accept_settled_elsewhere`.
+    pub accept_settled_elsewhere: bool,
     /// `payee.*`.
     pub payee: PayeeSettings,
     /// `[[networks]]`, at least one.

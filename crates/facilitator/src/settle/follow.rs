@@ -55,17 +55,20 @@ pub(crate) async fn follow(
                 let message = payment.message.clone().unwrap_or_default();
                 return Ok(Outcome::Refused(Refusal::new(code, message), Some(payment)));
             }
-            Status::Failed | Status::SettledElsewhere => {
+            Status::Failed => return Ok(Outcome::Failed { payment, is_old: found.is_final }),
+            Status::SettledElsewhere if !is_success(facilitator, &payment) => {
                 return Ok(Outcome::Failed { payment, is_old: found.is_final });
             }
-            Status::Settled if payment.last_answer == Some(LastAnswer::Success) => {
+            Status::Settled | Status::SettledElsewhere
+                if payment.last_answer == Some(LastAnswer::Success) =>
+            {
                 if !payment.answer_in_flight {
                     return Ok(Outcome::Duplicate(payment));
                 }
                 // On its way to another caller: if that one is gone, this one is next.
                 facilitator.store.lapse_answer(id).await?;
             }
-            Status::Settled => {
+            Status::Settled | Status::SettledElsewhere => {
                 if let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
                     return Ok(Outcome::Success(payment, lease));
                 }
@@ -87,22 +90,36 @@ pub(crate) async fn follow(
     }
 }
 
+/// Whether who asks first is told a success: the payee was paid, by us, or by somebody else where the operator accepts that. What
+/// was told as one stays one when the operator accepts it no longer.
+fn is_success(facilitator: &Facilitator, payment: &Payment) -> bool {
+    let was_told = payment.last_answer == Some(LastAnswer::Success);
+    match payment.status {
+        Status::Settled => true,
+        Status::SettledElsewhere => facilitator.accept_settled_elsewhere || was_told,
+        Status::Reserved | Status::Signed | Status::Mined | Status::Failed | Status::Refused => false,
+    }
+}
+
 /// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
 async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Outcome, Fault> {
     let payment = Box::new(facilitator.store.payment(found.id).await?.ok_or(Fault::Internal)?);
     match payment.status {
         Status::Reserved => return Err(Fault::Timeout),
-        Status::Refused | Status::Failed | Status::SettledElsewhere => {
+        Status::Refused | Status::Failed => {
             return Ok(Outcome::Failed { payment, is_old: found.is_final });
         }
-        Status::Signed | Status::Mined | Status::Settled => {}
+        Status::SettledElsewhere if !is_success(facilitator, &payment) => {
+            return Ok(Outcome::Failed { payment, is_old: found.is_final });
+        }
+        Status::Signed | Status::Mined | Status::Settled | Status::SettledElsewhere => {}
     }
     let Some(lease) = AnswerLease::take(facilitator, found.id, found.answers).await? else {
         return Ok(Outcome::Duplicate(payment));
     };
     Ok(match payment.status {
         // It became final this very moment.
-        Status::Settled => Outcome::Success(payment, lease),
+        Status::Settled | Status::SettledElsewhere => Outcome::Success(payment, lease),
         _ => Outcome::Pending(payment, lease),
     })
 }

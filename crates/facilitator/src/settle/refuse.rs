@@ -15,6 +15,10 @@ use quittance_protocol::{
     wire::{Refusal, Request},
 };
 use quittance_store::model::Payment;
+use std::time::Duration;
+
+/// How often it is looked again what has used a nonce. The log is searched for more rarely, if it is not there.
+const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Refusals that come after the signature was proven and that speak of the chain: only then may the owner's reservation be
 /// dropped. Anyone can send a wrong signature for a reserved nonce, and a payer can sign the same terms for a domain the
@@ -65,7 +69,7 @@ pub(super) async fn refuse(
         let (reason, message) = (Some(refusal.code), Some(refusal.message.clone()));
         (Event::Refused, Evidence { reason, message, ..Evidence::default() })
     } else if matches!(refusal.code, Code::NonceAlreadyUsed | Code::ValidBefore)
-        && let Some(found) = over(facilitator, service, &payment, patience).await
+        && let Some(found) = over_as_told(facilitator, service, &payment, refusal.code, patience).await?
     {
         found
     } else {
@@ -77,14 +81,41 @@ pub(super) async fn refuse(
         Some(payment) => {
             metrics::ended(service, payment.status);
             service.waiting.announce(payment.id);
-            // The row says more than the refusal: which transaction it was.
-            let begun = Begun::found(&payment).before_any_answer();
-            Ok(if has_transaction { begun } else { Begun::Refused(refusal) })
+            if !has_transaction {
+                return Ok(Begun::Refused(refusal));
+            }
+            // The row says more than the refusal: which transaction it was, and that may be a success. No signature was asked for
+            // where it was the clock that said no.
+            Ok(begun_by(facilitator, request, &payment).await?.before_any_answer())
         }
         None => Ok(match known(facilitator, request, key, fingerprint).await? {
             Known::Begun(begun) => begun.before_any_answer(),
             Known::Reserved | Known::No => Begun::Refused(refusal),
         }),
+    }
+}
+
+/// Where the transaction that has used a nonce may be told as a success, "used" alone decides nothing: it is looked for as long as
+/// the caller waits.
+async fn over_as_told(
+    facilitator: &Facilitator,
+    service: &NetworkService,
+    payment: &Payment,
+    code: Code,
+    patience: Patience,
+) -> Result<Option<(Event, Evidence)>, Fault> {
+    let may_be_a_success = facilitator.accept_settled_elsewhere && code == Code::NonceAlreadyUsed;
+    loop {
+        let found = over(facilitator, service, payment, patience).await;
+        if found.is_some() || !may_be_a_success {
+            return Ok(found);
+        }
+        tokio::select! {
+            biased;
+            () = facilitator.stopping.cancelled() => return Err(Fault::Stopping),
+            () = tokio::time::sleep_until(patience.wait) => return Err(Fault::Timeout),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
     }
 }
 

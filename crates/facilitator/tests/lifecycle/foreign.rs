@@ -1,5 +1,7 @@
 //! What others do with the payer's authorization, and with our signer's key.
 
+mod accepted;
+
 use crate::support::{DEADLINE, SEND, Setup, StoreKind, Told, USED, until};
 use quittance_testkit::{
     dev_address,
