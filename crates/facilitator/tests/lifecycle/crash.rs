@@ -3,7 +3,11 @@
 use crate::support::{Bench, Metrics, RECEIPT, SEND, Setup, StoreKind, Told, USED, seek};
 use quittance_testkit::{
     SignedPayment,
-    harness::{Fault, Rule},
+    harness::{Fault, Rule, process::Wait},
+};
+use std::{
+    net::TcpStream,
+    sync::{Arc, OnceLock},
 };
 
 /// The next identical call gets the success, the one after it does not.
@@ -147,4 +151,31 @@ on_both_stores! {
         bench.assert_paid_once(&payments).await;
         assert_eq!((bench.mined().await, bench.known_to_the_node().await), (30, 30));
     }
+}
+
+/// What an earlier process left is looked after while nobody is let in: who asks first sees what became of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recovered_before_the_listener_opens() {
+    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
+    let payment = bench.payment().await;
+    let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Hang));
+    let call = bench.settling(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
+    bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
+    bench.server.kill9();
+    bench.proxy.remove(held);
+    assert_eq!(call.await.unwrap(), None);
+
+    // At the very moment in which the next process asks what became of it.
+    let lets_in = Arc::new(OnceLock::new());
+    let (seen, address) = (lets_in.clone(), bench.client.base().trim_start_matches("http://").to_owned());
+    let looking = move |_: &_| {
+        seen.get_or_init(|| TcpStream::connect(&address).is_ok());
+        false
+    };
+    bench.proxy.add(Rule::on(RECEIPT).when(looking));
+    bench.server.restart(Wait::Healthy).await.unwrap();
+    assert_eq!(bench.row(&payment).await["status"], "settled");
+    assert_eq!(lets_in.get(), Some(&false), "somebody could come in while it recovered");
+    assert_success_waits(&bench, &payment).await;
 }
