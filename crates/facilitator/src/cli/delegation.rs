@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256};
 use clap::Subcommand;
 use k256::ecdsa::SigningKey;
 use quittance_protocol::{
-    interop::InteropAddress,
+    interop::{InteropAddress, InteropError},
     payee::{
         Carried, Delegation, Fact, Identity, Message, Named, Origin, RegistryId, Subject,
         VALIDITY_SECONDS_MAX, Verdict, recover,
@@ -111,6 +111,11 @@ fn sign(arguments: &Sign) -> anyhow::Result<ExitCode> {
         arguments.origin == "*" || Origin::parse_bare(&arguments.origin).is_some(),
         "--origin: must be https://host[:port] without a path, or *"
     );
+    for (option, error) in mismatches(arguments) {
+        // It may be right where nobody here can judge it. What is wrong is equal to no requirement that is ever paid.
+        let may_be_right = error.needs_profile() || error == InteropError::AddressChecksum;
+        anyhow::ensure!(may_be_right, "--network and {option}: the pair {error}");
+    }
     let seconds = arguments.days.saturating_mul(DAY_SECONDS);
     anyhow::ensure!((1..=VALIDITY_SECONDS_MAX).contains(&seconds), "--days: must be 1 to 365");
     let valid_after = arguments.valid_after.unwrap_or_else(|| clock::now().0.saturating_sub(CLOCK_SECONDS));
@@ -165,6 +170,14 @@ fn nonce() -> B256 {
     B256::from(nonce)
 }
 
+/// What does not fit together, or cannot be judged here.
+fn mismatches(arguments: &Sign) -> impl Iterator<Item = (&'static str, InteropError)> {
+    let pairs = [("--pay-to", &arguments.pay_to), ("--asset", &arguments.asset)];
+    pairs.into_iter().filter(|(_, address)| *address != "*").filter_map(|(option, address)| {
+        Some((option, InteropAddress::payee(&arguments.network, address).err()?))
+    })
+}
+
 fn warn(arguments: &Sign, registry: &RegistryId, signer: Address, agent_wallet: Address) {
     if arguments.days > DAYS_WITHOUT_WARNING {
         eprintln!(
@@ -178,12 +191,8 @@ fn warn(arguments: &Sign, registry: &RegistryId, signer: Address, agent_wallet: 
     if arguments.origin == "*" {
         eprintln!("warning: --origin * allows every server of the registration file, also ones added later");
     }
-    for (option, address) in [("--pay-to", &arguments.pay_to), ("--asset", &arguments.asset)] {
-        if address != "*"
-            && let Err(error) = InteropAddress::payee(&arguments.network, address)
-        {
-            eprintln!("warning: --network and {option}: the pair {error}");
-        }
+    for (option, error) in mismatches(arguments) {
+        eprintln!("warning: --network and {option}: the pair {error}");
     }
     if signer != agent_wallet {
         let named = |address| named_on(registry.chain_id(), address);

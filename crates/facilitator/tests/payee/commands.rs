@@ -316,6 +316,23 @@ async fn a_seller_delegates() {
     }
     let (code, text, error) = sign_at(&asset, "https://seller.example/report", "1", "env:SELLER_KEY").await;
     assert_eq!((code, text.as_str(), error.contains("--origin")), (Some(1), "", true), "{error}");
+    // What no payment requirement ever says is not signed.
+    for (network, pay_to) in
+        [("base", pay_to.as_str()), (NETWORK, ""), (NETWORK, "0x12"), ("", pay_to.as_str())]
+    {
+        let arguments = [
+            ["delegation", "sign"],
+            ["--registry", &registry],
+            ["--agent-id", &id],
+            ["--network", network],
+            ["--pay-to", pay_to],
+            ["--asset", "*"],
+            ["--origin", "*"],
+            ["--key", "env:SELLER_KEY"],
+        ];
+        let (code, text, error) = run(dir.path(), arguments.as_flattened(), None).await;
+        assert_eq!((code, text.as_str(), error.contains("--pay-to")), (Some(1), "", true), "{error}");
+    }
     for (days, key) in [
         ("366", "env:SELLER_KEY"),
         ("0", "env:SELLER_KEY"),

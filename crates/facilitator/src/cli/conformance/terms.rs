@@ -139,7 +139,7 @@ impl Terms {
         let mut body = json!({
             "x402Version": number, "paymentPayload": payment_payload, "paymentRequirements": requirements,
         });
-        edits.iter().try_for_each(|edit| apply(&mut body, edit))?;
+        edits.iter().try_for_each(|edit| apply(&mut body, edit, m.nonce))?;
         Ok(body)
     }
 
@@ -173,14 +173,16 @@ impl Terms {
 
 const RESOURCE: &str = "https://seller.example/report";
 
-fn apply(body: &mut Value, edit: &Edit) -> anyhow::Result<()> {
+/// A string `{nonce}` in what is set is the authorization's, so that it is another one in every run.
+fn apply(body: &mut Value, edit: &Edit, nonce: B256) -> anyhow::Result<()> {
     let (Edit::Set(pointer, _) | Edit::Remove(pointer)) = edit;
     let (parent, field) = pointer.rsplit_once('/').with_context(|| format!("no pointer: {pointer}"))?;
     let parent = body.pointer_mut(parent).and_then(Value::as_object_mut);
     let parent = parent.with_context(|| format!("nothing holds {pointer}"))?;
     match edit {
         Edit::Set(_, value) => {
-            parent.insert(field.to_owned(), value.clone());
+            let text = value.to_string().replace("\"{nonce}\"", &json!(nonce).to_string());
+            parent.insert(field.to_owned(), serde_json::from_str(&text)?);
         }
         Edit::Remove(_) => {
             if parent.remove(field).is_none() {

@@ -292,9 +292,12 @@ impl Case {
     }
 }
 
-/// Applies `{"set": pointer, "value": …}` and `{"remove": pointer}`.
+/// Applies `{"set": pointer, "value": …}` and `{"remove": pointer}`; `{nonce}` is the authorization's.
 pub fn edit(body: &mut Value, edits: &[Value]) {
-    for edit in edits {
+    let nonce = body["paymentPayload"]["payload"]["authorization"]["nonce"].to_string();
+    let edits = Value::from(edits).to_string().replace("\"{nonce}\"", &nonce);
+    let edits: Vec<Value> = serde_json::from_str(&edits).expect("edits");
+    for edit in &edits {
         let pointer = edit.get("set").or(edit.get("remove")).and_then(Value::as_str).expect("a pointer");
         let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
         let parent = body.pointer_mut(parent).and_then(Value::as_object_mut).expect("an object there");
