@@ -265,7 +265,11 @@ async fn known(
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
-        Some(_) => Known::Begun(Begun::Refused(already_pending())),
+        // Of all that is wrong with it, the first is said, as `/verify` does.
+        Some(_) => {
+            let judged = judge(facilitator, request, None, false, clock::now()).await?;
+            Known::Begun(Begun::Refused(judged.err().unwrap_or_else(already_pending)))
+        }
         None => Known::No,
     })
 }

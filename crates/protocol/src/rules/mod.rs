@@ -12,7 +12,7 @@ mod window;
 use crate::{
     code::Code,
     facts::ChainFacts,
-    payment::{fingerprint, replay_key, signature_digest},
+    payment::{Requirement, fingerprint, replay_key, signature_digest},
     scheme::exact_eip3009::{
         Call, EXACT_PERMIT2_PROXY, MULTICALL3, PERMIT2, UPTO_PERMIT2_PROXY, declared_domain,
     },
@@ -82,12 +82,7 @@ impl VerifiedPayment {
 /// What can be refused without asking the chain. [`check`] asks it again, so this only saves a round trip.
 pub fn check_offline(request: &Request, policy: &Policy, now: UnixSeconds) -> Result<(), Refusal> {
     let Request { payment, requirement, version, .. } = request;
-    if declared_domain(requirement).is_none() {
-        return Err(Refusal::new(
-            Code::MissingEip712Domain,
-            "paymentRequirements.extra.name and .version must name the token's EIP-712 domain",
-        ));
-    }
+    declares_domain(requirement)?;
     let from = payment.authorization.from;
     // Whatever the policy lists: the shared contracts that act for others must never be made to pay.
     if policy.forbidden_payers.contains(&from) || SHARED_CONTRACTS.contains(&from) {
@@ -103,10 +98,22 @@ pub fn check_offline(request: &Request, policy: &Policy, now: UnixSeconds) -> Re
     window::lifetime(&payment.authorization, policy, now)
 }
 
+/// Nothing can be signed without one.
+fn declares_domain(requirement: &Requirement) -> Result<(), Refusal> {
+    if declared_domain(requirement).is_some() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::MissingEip712Domain,
+        "paymentRequirements.extra.name and .version must name the token's EIP-712 domain",
+    ))
+}
+
 /// Rules 1 and 2 alone: whether the payer signed a payment that needs no other verdict any more, because its record binds
 /// every term.
 pub fn signed_by_payer(request: &Request, facts: &ChainFacts, policy: &Policy) -> Result<(), Refusal> {
     let payment = &request.payment;
+    declares_domain(&request.requirement)?;
     canonical::low_s(payment, facts.payer_code)?;
     signer::bound(request, facts, policy)?;
     // A wallet that is not there yet is only heard by running the whole call.
