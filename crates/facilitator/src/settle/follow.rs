@@ -1,7 +1,11 @@
 //! Who is told what becomes of a payment, and when.
 
 use super::{Found, Patience};
-use crate::{answer::AnswerLease, facilitator::Facilitator, fault::Fault, network::NetworkService};
+use crate::{
+    answer::AnswerLease, facilitator::Facilitator, fault::Fault, lane::outcome, network::NetworkService,
+};
+use alloy_primitives::B256;
+use quittance_evm::watch::{self, ReceiptRead};
 use quittance_protocol::{code::Code, settlement::Status, wire::Refusal};
 use quittance_store::model::{LastAnswer, Payment};
 use std::{sync::Arc, time::Duration};
@@ -44,6 +48,7 @@ pub(crate) async fn follow(
     let (id, answers_seen) = (found.id, found.answers);
     let mut place = service.waiting.wait_for(id);
     loop {
+        let mut is_undone = false;
         let payment = Box::new(facilitator.store.payment(id).await?.ok_or(Fault::Internal)?);
         if payment.answers > answers_seen && !payment.answer_in_flight {
             // Another caller was told while this one waited: that one comes back for the rest.
@@ -69,7 +74,8 @@ pub(crate) async fn follow(
                 facilitator.store.lapse_answer(id).await?;
             }
             Status::Settled | Status::SettledElsewhere => {
-                if let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
+                is_undone = found.is_final && was_undone(service, &payment).await;
+                if !is_undone && let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
                     return Ok(Outcome::Success(payment, lease));
                 }
             }
@@ -85,7 +91,7 @@ pub(crate) async fn follow(
         .await
         .is_err();
         if over || facilitator.stopping.is_cancelled() {
-            return out_of_time(facilitator, found).await;
+            return out_of_time(facilitator, found, is_undone).await;
         }
     }
 }
@@ -101,8 +107,25 @@ fn is_success(facilitator: &Facilitator, payment: &Payment) -> bool {
     }
 }
 
+/// Whether the chain has taken back an outcome that ended a payment a while ago and that nobody was told yet. What cannot be read
+/// stands.
+async fn was_undone(service: &NetworkService, payment: &Payment) -> bool {
+    let hashes: Vec<B256> = payment.tx_hash.into_iter().collect();
+    match watch::receipts(&service.pool, &hashes).await.as_deref() {
+        Ok([ReceiptRead::Found(receipt)]) if outcome::pays(&payment.terms, receipt) => {
+            outcome::is_deep(service, receipt).await.is_ok_and(|is_deep| !is_deep)
+        }
+        Ok([ReceiptRead::Found(_) | ReceiptRead::Absent]) => true,
+        _ => false,
+    }
+}
+
 /// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.
-async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Outcome, Fault> {
+async fn out_of_time(
+    facilitator: &Arc<Facilitator>,
+    found: Found,
+    is_undone: bool,
+) -> Result<Outcome, Fault> {
     let payment = Box::new(facilitator.store.payment(found.id).await?.ok_or(Fault::Internal)?);
     match payment.status {
         Status::Reserved => return Err(Fault::Timeout),
@@ -119,7 +142,7 @@ async fn out_of_time(facilitator: &Arc<Facilitator>, found: Found) -> Result<Out
     };
     Ok(match payment.status {
         // It became final this very moment.
-        Status::Settled | Status::SettledElsewhere => Outcome::Success(payment, lease),
+        Status::Settled | Status::SettledElsewhere if !is_undone => Outcome::Success(payment, lease),
         _ => Outcome::Pending(payment, lease),
     })
 }

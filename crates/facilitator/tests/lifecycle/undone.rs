@@ -1,7 +1,7 @@
 //! Outcomes that a reorganisation has undone, although every nonce is consumed again.
 
 use super::reorganisation::set_paused;
-use crate::support::{Bench, DEADLINE, Metrics, SEND, Setup, StoreKind, Told, USED, until};
+use crate::support::{Bench, DEADLINE, Metrics, RawCall, SEND, Setup, StoreKind, Told, USED, until};
 use alloy_primitives::{B256, Bytes};
 use quittance_testkit::{
     SignedPayment, dev_address, dev_signer,
@@ -48,6 +48,29 @@ on_both_stores! {
         fund().await;
         assert_paid_again(&bench, &payment, hash).await;
         Metrics::until_counted(&bench, &[("undone", 1), ("reorgs", 1)]).await;
+    }
+
+    /// Undone before anybody was told: it is no success until the money is there again.
+    async fn undone_before_it_was_told(store) {
+        let bench = Setup::new(store).wait_seconds(2).start().await;
+        let payment = bench.builder().await.payer(dev_signer(3)).max_timeout_seconds(3_600).sign();
+        let fund = async || bench.chain.mint(payment.asset(), payment.payer(), payment.value()).await.unwrap();
+        fund().await;
+        bench.anvil.set_automine(false).await.unwrap();
+        let call = RawCall::settle(&bench.client, payment.body(), &[]).await;
+        bench.until_known(1).await;
+        drop(call);
+        bench.anvil.mine(1).await.unwrap();
+        bench.until_status(&payment, "settled").await;
+        let hash = bench.sent()[0];
+        bench.anvil.reorg_with(2, &[(bytes_of(&bench, hash).await, 0)]).await.unwrap();
+        assert_eq!(bench.settle(&payment).await.told(), Told::Pending(hash));
+        assert_eq!(bench.settle(&payment).await.told(), Told::Pending(hash));
+        bench.anvil.set_automine(true).await.unwrap();
+        fund().await;
+        let hash = bench.insisting(&payment).await.unwrap();
+        bench.assert_executed_by(&[(&payment, hash)]).await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Duplicate(hash));
     }
 
     /// On the new chain somebody else's transaction of our signer has our nonce.
