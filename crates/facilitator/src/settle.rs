@@ -18,7 +18,10 @@ use crate::{
     lane::{self, Lane, room, sent::send_attempt, tally::Coming},
     network::NetworkService,
     payee::PaymentCheck,
-    verify::{GasMoney, already_pending, judge, price, report, reserved_until, service_of, signed_by_payer},
+    verify::{
+        GasMoney, Promised, already_pending, judge, price, report, reserved_until, service_of,
+        signed_by_payer,
+    },
 };
 use alloy_primitives::B256;
 use quittance_evm::fees::Fees;
@@ -143,8 +146,8 @@ async fn begin_with(
     let fingerprint = fingerprint(&request.payment, &request.requirement);
     let mut promised = match known(facilitator, request, &key, fingerprint).await? {
         Known::Begun(begun) => return Ok(begun),
-        Known::Reserved => true,
-        Known::No => false,
+        Known::Reserved(promise) => Some(promise),
+        Known::No => None,
     };
     let service = service_of(facilitator, request)?;
     // Before the facts are read: after a wait they would be old.
@@ -156,7 +159,7 @@ async fn begin_with(
         if may_have_moved {
             match known(facilitator, request, &key, fingerprint).await? {
                 Known::Begun(begun) => return Ok(begun.before_any_answer()),
-                Known::Reserved => promised = true,
+                Known::Reserved(promise) => promised = Some(promise),
                 Known::No => {}
             }
         }
@@ -165,8 +168,8 @@ async fn begin_with(
         }
         let (now, judged_at) = (clock::now(), clock::instant());
         // The payee was checked before it was promised.
-        let payee = payee.filter(|_| !promised);
-        let judged = judge(facilitator, request, payee, promised, now);
+        let payee = payee.filter(|_| promised.is_none());
+        let judged = judge(facilitator, request, payee, promised.as_ref(), now);
         let (verified, gas_money) = match looking(facilitator, patience, judged).await? {
             Ok(verified) => verified,
             Err(refusal) => {
@@ -190,6 +193,7 @@ async fn begin_with(
         let report = report(payee);
         let reservation = Reservation {
             payee: report.as_deref(),
+            judged_in_block: Some(verified.block_number()),
             key: identifier,
             ..Reservation::new(terms, reserved_until(terms))
         };
@@ -246,7 +250,7 @@ enum Known {
     /// Nobody holds its key.
     No,
     /// Verify has promised to settle it, or a twin is about to.
-    Reserved,
+    Reserved(Promised),
     /// Beyond `reserved`, it needs no second verification: its record binds every term. Or another payment holds the key.
     Begun(Begun),
 }
@@ -260,14 +264,14 @@ async fn known(
     Ok(match facilitator.store.lookup(key).await? {
         Some(payment) if !payment.status.holds_key() => Known::No,
         Some(payment) if payment.terms.fingerprint == fingerprint => match payment.status {
-            Status::Reserved => Known::Reserved,
+            Status::Reserved => Known::Reserved(Promised::of(&payment)),
             _ => Known::Begun(begun_by(facilitator, request, &payment).await?),
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
         // Of all that is wrong with it, the first is said, as `/verify` does.
         Some(_) => {
-            let judged = judge(facilitator, request, None, false, clock::now()).await?;
+            let judged = judge(facilitator, request, None, None, clock::now()).await?;
             Known::Begun(Begun::Refused(judged.err().unwrap_or_else(already_pending)))
         }
         None => Known::No,

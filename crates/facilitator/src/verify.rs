@@ -22,12 +22,15 @@ use quittance_protocol::{
     wire::{Refusal, Request},
 };
 use quittance_store::model::{KeyBinding, KeyUse, Payment, Reservation, Reserve};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A reservation is kept this long after `validBefore`: until the last block in which the authorization could execute is
 /// final, even on a chain whose clock lags. In lock-step with rule 3, this is what makes rule 5 safe: a reservation must
 /// outlive the window in which its signature can execute.
 const FINALITY_SECONDS: u64 = 300;
+
+/// How late a node may be; the pool asks none that is later.
+const LATE_MAX: Duration = Duration::from_secs(30);
 
 /// Answer of `/verify`.
 #[derive(Debug)]
@@ -60,7 +63,7 @@ pub(crate) async fn verify(
     if facilitator.reserve_on_verify {
         service.freshen_prices();
     }
-    let (verified, gas_money) = match judge(facilitator, request, payee, false, now).await? {
+    let (verified, gas_money) = match judge(facilitator, request, payee, None, now).await? {
         Ok(verified) => verified,
         Err(refusal) => return Ok(Verdict::Refused(refusal)),
     };
@@ -83,6 +86,7 @@ pub(crate) async fn verify(
             let terms = verified.terms();
             let reservation = Reservation {
                 payee: report.as_deref(),
+                judged_in_block: Some(verified.block_number()),
                 key: identifier.as_ref(),
                 ..Reservation::new(terms, reserved_until(terms))
             };
@@ -136,17 +140,32 @@ pub(crate) async fn price(
     Ok((fees, cost_max))
 }
 
+/// A promise to settle, made by verify or by a twin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promised {
+    /// What ends it must be no older; 0: whatever was read lately is.
+    block_number: u64,
+}
+
+impl Promised {
+    pub(crate) fn of(payment: &Payment) -> Self {
+        // As long as nodes may be late, and no longer: development chains go back, and stand still then.
+        let is_recent = clock::since(payment.created_at) <= LATE_MAX;
+        Self { block_number: payment.judged_in_block.filter(|_| is_recent).unwrap_or_default() }
+    }
+}
+
 /// The rules on fresh facts; nothing is written. `/settle` asks the same question again. What verify has promised is settled until
 /// its last second: the margin has done its work. Nor is it refused on the word of a node that is late.
 pub(crate) async fn judge(
     facilitator: &Facilitator,
     request: &Request,
     payee: Option<&PaymentCheck>,
-    is_promised: bool,
+    promise: Option<&Promised>,
     now: UnixSeconds,
 ) -> Result<Result<(VerifiedPayment, GasMoney), Refusal>, Fault> {
     let service = service_of(facilitator, request)?;
-    let validity_margin_seconds = if is_promised { 0 } else { service.policy.validity_margin_seconds };
+    let validity_margin_seconds = if promise.is_some() { 0 } else { service.policy.validity_margin_seconds };
     let policy = Policy { validity_margin_seconds, ..service.policy.clone() };
     if let Err(refusal) = rules::check_offline(request, &policy, now) {
         return Ok(Err(refusal));
@@ -160,8 +179,8 @@ pub(crate) async fn judge(
     // The clock is read again: a slow node must not let a window close unnoticed.
     let check = |facts: &ChainFacts| rules::check(request, facts, &policy, now.max(clock::now()));
     let mut verified = check(&reading.facts);
-    let youngest = service.pool.youngest();
-    if is_promised && reading.facts.block.number < youngest && verified.as_ref().is_err_and(can_be_outdated) {
+    let youngest = promise.map_or(0, |promise| promise.block_number.max(service.pool.youngest()));
+    if reading.facts.block.number < youngest && verified.as_ref().is_err_and(can_be_outdated) {
         reading = lens::read_since(&service.pool, request, &policy, &lanes, now, youngest).await?;
         verified = check(&reading.facts);
     }

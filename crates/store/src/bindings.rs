@@ -25,7 +25,7 @@ pub(crate) fn lane_nonce_binds(lane: &LaneId, nonce: LaneNonce) -> Result<Vec<Bi
 }
 
 pub(crate) fn reservation_binds<D: Dialect>(reservation: &Reservation<'_>) -> Result<Vec<Bind>, StoreError> {
-    let Reservation { id, terms, expires_at, payee, key: _, funds } = *reservation;
+    let Reservation { id, terms, expires_at, payee, judged_in_block, key: _, funds } = *reservation;
     let mut insert = binds![id.to_string()];
     insert.extend(key_binds(&terms.key)?);
     insert.extend(binds![
@@ -40,6 +40,7 @@ pub(crate) fn reservation_binds<D: Dialect>(reservation: &Reservation<'_>) -> Re
         Bind::Bytes(rows::account(terms.key.network, terms.key.verifying_contract)),
         terms.signature.map(|signature| hex(signature.0)),
         payee.map(str::to_owned),
+        judged_in_block.map(|number| rows::int(number, "block number")).transpose()?,
     ]);
     if let (Some(funds), Some(_)) = (funds, D::SQL.reserve_covered) {
         let over: Vec<_> = funds.over.iter().map(ToString::to_string).collect();

@@ -55,6 +55,8 @@ pub struct Payment {
     pub tx_hash: Option<B256>,
     /// Block of the deciding transaction.
     pub block_number: Option<u64>,
+    /// The block whose facts it was reserved on; `None` where an earlier version wrote nothing down.
+    pub judged_in_block: Option<u64>,
     /// What the last caller of `/settle` was told, if anything.
     pub last_answer: Option<LastAnswer>,
     /// `last_answer` is on its way to its caller, and is taken back if the caller is gone.
@@ -94,6 +96,8 @@ pub struct Reservation<'a> {
     pub expires_at: UnixSeconds,
     /// The payee check's answer, as JSON, if there was a check.
     pub payee: Option<&'a str>,
+    /// The block whose facts say that it is good.
+    pub judged_in_block: Option<u64>,
     /// A key to be bound with it, or nothing is reserved.
     pub key: Option<&'a KeyUse>,
     /// What must cover it, and everything else its payer has promised in the same token. `None`: nothing must.
@@ -117,7 +121,15 @@ pub const PROMISES_MAX: usize = 4096;
 impl<'a> Reservation<'a> {
     /// Of a payment alone.
     pub fn new(terms: &'a NewPayment, expires_at: UnixSeconds) -> Self {
-        Self { id: SettlementId(Uuid::now_v7()), terms, expires_at, payee: None, key: None, funds: None }
+        Self {
+            id: SettlementId(Uuid::now_v7()),
+            terms,
+            expires_at,
+            payee: None,
+            judged_in_block: None,
+            key: None,
+            funds: None,
+        }
     }
 }
 

@@ -231,6 +231,7 @@ pub(crate) fn payment(row: &impl Columns) -> Result<Payment, StoreError> {
         message: t.maybe_text(row, "message")?,
         tx_hash: t.maybe_parsed(row, "tx_hash", parse_hash)?,
         block_number: t.maybe_unsigned(row, "block_number")?,
+        judged_in_block: t.maybe_unsigned(row, "judged_in_block")?,
         last_answer: t.maybe_parsed(row, "last_answer", parse_answer)?,
         answers: t.int(row, "answers")?,
         answer_in_flight: t.maybe_parsed(row, "answer_before", parse_answer_before)?.is_some(),

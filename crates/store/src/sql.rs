@@ -9,7 +9,7 @@ use crate::model::PaymentFilter;
 macro_rules! payment_columns {
     () => {
         "id, version, status, network, verifying_contract, authorizer, auth_nonce, fingerprint, pay_to, amount, \
-         valid_after, valid_before, signature_digest, reason, message, tx_hash, block_number, last_answer, answer_before, \
+         valid_after, valid_before, signature_digest, reason, message, tx_hash, block_number, judged_in_block, last_answer, answer_before, \
          answers, payee, created_at_ms, updated_at_ms"
     };
 }
@@ -108,8 +108,8 @@ macro_rules! reserve {
         concat!(
             "INSERT INTO payments (id, version, status, network, verifying_contract, authorizer, auth_nonce, ",
             "fingerprint, pay_to, amount, valid_after, valid_before, expires_at, pay_to_account, asset_account, ",
-            "signature_digest, payee, created_at_ms, updated_at_ms) ",
-            $before, "$1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ",
+            "signature_digest, payee, judged_in_block, created_at_ms, updated_at_ms) ",
+            $before, "$1, 1, 'reserved', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, ",
             $now, ", ", $now, $after, " ",
             "ON CONFLICT (network, verifying_contract, authorizer, auth_nonce) ",
             "WHERE status NOT IN ('failed', 'refused') DO NOTHING RETURNING ", payment_columns!()
@@ -308,7 +308,7 @@ pub(crate) const POSTGRES: Statements = statements!(
     covered: Some(reserve!(
         "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
         "SELECT ",
-        " WHERE payments_promised_amount($2, $3, $4, $17, $18) + CAST($8 AS NUMERIC) <= CAST($16 AS NUMERIC)"
+        " WHERE payments_promised_amount($2, $3, $4, $18, $19) + CAST($8 AS NUMERIC) <= CAST($17 AS NUMERIC)"
     ))
 );
 

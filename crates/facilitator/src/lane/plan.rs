@@ -211,6 +211,7 @@ mod tests {
             message: None,
             tx_hash: None,
             block_number: None,
+            judged_in_block: None,
             last_answer: None,
             answer_in_flight: false,
             payee: None,

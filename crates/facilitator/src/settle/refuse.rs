@@ -90,7 +90,7 @@ pub(super) async fn refuse(
         }
         None => Ok(match known(facilitator, request, key, fingerprint).await? {
             Known::Begun(begun) => begun.before_any_answer(),
-            Known::Reserved | Known::No => Begun::Refused(refusal),
+            Known::Reserved(_) | Known::No => Begun::Refused(refusal),
         }),
     }
 }

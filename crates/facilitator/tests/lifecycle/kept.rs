@@ -129,6 +129,22 @@ on_both_stores! {
         assert_eq!(bench.mined().await, 2);
     }
 
+    /// The process that promised is gone, and the next one's first facts are older than the promise.
+    async fn a_promise_of_another_process_judged_by_a_late_node(store) {
+        let mut bench = Setup::new(store).start().await;
+        let before = bench.chain.client().block_number().await.unwrap();
+        let payer = dev_signer(3);
+        bench.chain.mint(bench.chain.token, payer.address(), U256::from(10_000)).await.unwrap();
+        let payment = bench.builder().await.payer(payer).valid_after(0_u64).sign();
+        bench.verify(&payment).await.valid();
+        let late = bench.proxy.add(facts_of(before));
+        bench.crash_and_restart().await;
+        assert_eq!(bench.settle(&payment).await.told(), Told::Unavailable);
+        assert_eq!(bench.row(&payment).await["status"], "reserved");
+        bench.proxy.remove(late);
+        bench.settle(&payment).await.success_of(&payment);
+    }
+
     /// "Used" and not yet how is no last word: the same key is told the rest.
     async fn a_key_keeps_no_refusal_of_what_is_still_promised(store) {
         let bench = Setup::new(store).confirmations(3).start().await;

@@ -53,9 +53,16 @@ on_both_stores! {
         bench.chain.settle_elsewhere(&emptied).await.unwrap();
         until_time(judged + FACTS_AGE_MAX + 1).await;
         drop(frozen);
-        let told = call.await.unwrap().unwrap().told();
+        let mut told = call.await.unwrap().unwrap().told();
+        if told == Told::Unavailable {
+            // PostgreSQL has ended the sessions of a process that stood still inside a transaction.
+            told = bench.settle(&payment).await.told();
+        }
         assert_eq!(told, Told::no("invalid_exact_evm_insufficient_balance", ""));
         assert_eq!((bench.mined().await, bench.known_to_the_node().await), (0, 0));
-        bench.until_status(&payment, "refused").await;
+        until("nothing left to settle", LONG, || async {
+            bench.rows(&payment).await.iter().all(|row| row["status"] == "refused").then_some(())
+        })
+        .await;
     }
 }

@@ -32,6 +32,19 @@ async fn a_key_has_one_holder(fixture: Fixture) {
     assert_eq!(store.payment(holder.id).await.unwrap(), Some(holder));
 }
 
+async fn the_block_of_a_promise_stays_with_it(fixture: Fixture) {
+    let store = &*fixture.store;
+    let terms = payment();
+    let judged_in_block = Some(u64::try_from(i64::MAX).unwrap());
+    let reservation = Reservation { judged_in_block, ..Reservation::new(&terms, LATER) };
+    let Reserve::Fresh(fresh) = store.reserve(&reservation).await.unwrap() else { panic!("not fresh") };
+    assert_eq!((fresh.judged_in_block, fresh.block_number), (judged_in_block, None));
+    let refused = moved(store, &fresh, Event::Refused).await;
+    assert_eq!((refused.judged_in_block, refused.block_number), (judged_in_block, None));
+    let beyond = Reservation { judged_in_block: Some(u64::MAX), ..reservation };
+    assert!(store.reserve(&beyond).await.is_err());
+}
+
 async fn every_part_of_the_key_counts(fixture: Fixture) {
     let store = &*fixture.store;
     let terms = payment();
@@ -255,6 +268,7 @@ async fn only_outlived_reservations_are_listed(fixture: Fixture) {
 }
 
 contract!(
+    the_block_of_a_promise_stays_with_it,
     a_key_has_one_holder,
     every_part_of_the_key_counts,
     the_largest_and_smallest_values_come_back,

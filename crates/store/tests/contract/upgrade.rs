@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The schemas before the newest.
-const OLDER: std::ops::RangeInclusive<i64> = 1..=5;
+const OLDER: std::ops::RangeInclusive<i64> = 1..=6;
 const PAYMENT: &str = "01976d4e-0000-7000-8000-000000000001";
 const TOKEN: Address = address!("036cbd53842c5426634e7929541ec2318f3dcf7e");
 const PAYER: Address = address!("70997970c51812dc3a010c7d01b50e0d17dc79c8");
