@@ -21,6 +21,7 @@ mod network;
 mod operator;
 mod payee;
 mod preflight;
+mod prices;
 pub mod server;
 mod settle;
 mod sweep;

@@ -4,7 +4,7 @@ use crate::{
     config::{NetworkSettings, PayeeMode, RegistrySettings, Settings},
     lane::trace,
     names::named,
-    network::Prices,
+    prices::Prices,
 };
 use alloy_primitives::{Address, U256, address};
 use quittance_evm::{RpcFault, lens, pool::RpcPool, watch};
