@@ -2,7 +2,7 @@
 //! whether an answer arrived.
 //!
 //! What is said is recorded before it is written, and taken back when the caller was gone, so that the next call gets it.
-//! If the process dies in between, it counts as said, and the lease lapses in database time.
+//! If the process dies in between, or the store stays away, it counts as said, and the lease lapses in database time.
 
 use crate::{
     facilitator::Facilitator,
@@ -24,9 +24,14 @@ const DECIDING: Duration = Duration::from_secs(2);
 /// Time an answer may take from its record to the socket.
 const ANSWERING: Duration = Duration::from_secs(9);
 
-/// When a reservation is given up that nobody was told of: at once, and again until the store has finished or dropped what it
-/// was writing (a statement ends within 5 s) and is back from a short outage.
-const GIVE_UP_AFTER_MS: [u64; 7] = [0, 500, 1_000, 2_000, 4_000, 8_000, 16_000];
+/// When what nobody was told of is taken back: at once, and again until the store has finished or dropped what it was writing (a
+/// statement ends within 5 s) and is back from a short outage. Close together: once a lease has lapsed, whoever asks between the
+/// store's return and the next try makes what was recorded final.
+const TAKE_BACK_AFTER_MS: [u64; 17] = {
+    let mut pauses = [2_000; 17];
+    (pauses[0], pauses[1], pauses[2]) = (0, 500, 1_000);
+    pauses
+};
 
 /// Why a promise is given up.
 pub(crate) const UNTOLD: &str = "the caller of /verify was not told";
@@ -111,9 +116,16 @@ impl AnswerLease {
         let (facilitator, id, holder) = (self.facilitator.clone(), self.id, self.holder);
         self.facilitator.tasks.spawn(async move {
             reached(if delivered { Point::AnswerWritten } else { Point::AnswerLost });
-            if let Err(fault) = facilitator.store.release_answer(id, holder, delivered).await {
-                // The lease then lapses by itself, and what was begun counts as said.
-                tracing::warn!(settlement_id = %id, %fault, "an answer lease could not be released");
+            for pause in TAKE_BACK_AFTER_MS {
+                pause_unless_stopping(&facilitator, pause).await;
+                // By holder: nothing happens to the lease of somebody who has taken over. If no try succeeds it lapses by itself,
+                // and what was begun counts as said.
+                match facilitator.store.release_answer(id, holder, delivered).await {
+                    Ok(_) => break,
+                    Err(fault) => {
+                        tracing::warn!(settlement_id = %id, %fault, "an answer lease is not released yet");
+                    }
+                }
             }
             reached(if delivered { Point::AnswerReleased } else { Point::AnswerTakenBack });
             for service in facilitator.networks.values() {
@@ -219,11 +231,8 @@ pub(crate) fn give_up(facilitator: &Arc<Facilitator>, id: SettlementId, version:
     let facilitator = facilitator.clone();
     facilitator.tasks.clone().spawn(async move {
         let evidence = Evidence { message: Some(why.into()), ..Evidence::default() };
-        for pause in GIVE_UP_AFTER_MS.map(Duration::from_millis) {
-            tokio::select! {
-                () = facilitator.stopping.cancelled() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
+        for pause in TAKE_BACK_AFTER_MS {
+            pause_unless_stopping(&facilitator, pause).await;
             // By version: a settle that came in between keeps what it has taken.
             let ended = match facilitator.store.transition(id, version, Event::Refused, &evidence).await {
                 Ok(Some(ended)) => {
@@ -245,6 +254,14 @@ pub(crate) fn give_up(facilitator: &Arc<Facilitator>, id: SettlementId, version:
         }
         reached(Point::PromiseTakenBack);
     });
+}
+
+/// A process that is to stop has no time to wait.
+async fn pause_unless_stopping(facilitator: &Facilitator, milliseconds: u64) {
+    tokio::select! {
+        () = facilitator.stopping.cancelled() => {}
+        () = tokio::time::sleep(Duration::from_millis(milliseconds)) => {}
+    }
 }
 
 /// Something that depends on whether an answer reached its caller. Dropped undecided, it counts as lost.

@@ -180,7 +180,10 @@ pub(crate) fn reached(point: Point) {
         if !armed.freezes {
             std::process::abort();
         }
-        let _ = std::process::Command::new("sh").args(["-c", "kill -s STOP $PPID"]).status();
+        // Sent to this very thread, so that it is the one to stop first, and the others with it: it must not get past this point.
+        let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+        let thread = thread.file_name().unwrap_or_default();
+        let _ = std::process::Command::new("sh").args(["-c", "kill -s STOP \"$0\""]).arg(thread).status();
     }
 }
 

@@ -3,6 +3,10 @@
 
 use super::seats::Seat;
 use crate::answer::Outbox;
+use rustix::{
+    io::{Errno, retry_on_intr},
+    net::{RecvFlags, recv},
+};
 use std::{
     io,
     pin::Pin,
@@ -129,16 +133,22 @@ impl Connection {
 
     /// A caller that has closed its side reads no answer, so none is written to it.
     ///
-    /// Asked before the bytes leave: afterwards, a caller that has read its answer may have closed its side as well.
-    fn refuse_if_gone(&self, cx: &mut Context<'_>) -> io::Result<()> {
-        let mut byte = [0; 1];
-        if !self.outbox.is_empty()
-            && matches!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)), Poll::Ready(Ok(0) | Err(_)))
-        {
+    /// Asked before the bytes leave: afterwards, a caller that has read its answer may have closed its side as well. The system is
+    /// asked: what the runtime knows of the socket is as old as its last look, which may have been before the process stood still.
+    fn refuse_if_gone(&self) -> io::Result<()> {
+        if !self.outbox.is_empty() && has_ended(&self.stream) {
             self.outbox.lost();
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
+    }
+}
+
+/// Whether the other side has closed its own, or the connection is broken.
+fn has_ended(stream: &TcpStream) -> bool {
+    match retry_on_intr(|| recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT)) {
+        Ok((bytes, _)) => bytes == 0,
+        Err(fault) => fault != Errno::AGAIN,
     }
 }
 
@@ -166,7 +176,7 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.refuse_if_gone(cx)?;
+        self.refuse_if_gone()?;
         let bytes = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.written(cx, bytes)
     }
@@ -176,7 +186,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.refuse_if_gone(cx)?;
+        self.refuse_if_gone()?;
         let bytes = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.written(cx, bytes)
     }
@@ -200,5 +210,50 @@ impl AsyncWrite for Connection {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
         }
         self.linger(cx).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{answer::Arrival, http::seats::Seats};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    #[derive(Debug, Default)]
+    struct Answer(Arc<AtomicBool>);
+
+    impl Arrival for Answer {
+        fn arrived(self: Box<Self>) {
+            panic!("its caller was gone");
+        }
+
+        fn lost(self: Box<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// On a runtime of one thread, which cannot look at its sockets between the caller's end and the write: as in a process that has
+    /// stood still.
+    #[tokio::test]
+    async fn a_caller_that_the_runtime_has_not_missed_yet_is_gone_all_the_same() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let caller = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let seat = Arc::new(Seats::new(1).take().await);
+        let (outbox, is_lost) = (Outbox::default(), Arc::new(AtomicBool::default()));
+        let mut connection = Connection::new(stream, outbox.clone(), seat, CancellationToken::new());
+        let nothing = tokio::time::timeout(Duration::from_millis(10), connection.read_u8()).await;
+        assert!(nothing.is_err(), "{nothing:?}");
+        outbox.push(Box::new(Answer(is_lost.clone())));
+        drop(caller);
+        while !has_ended(&connection.stream) {
+            std::thread::yield_now();
+        }
+        assert_eq!(connection.write_all(b"paid").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(is_lost.load(Ordering::Relaxed));
     }
 }

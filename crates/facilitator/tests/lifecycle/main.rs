@@ -17,6 +17,7 @@ mod endpoints;
 mod evidence;
 mod fairness;
 mod foreign;
+mod gone;
 mod grants;
 mod identifiers;
 mod kept;
