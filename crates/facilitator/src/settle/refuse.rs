@@ -52,9 +52,14 @@ pub(super) async fn refuse(
     let fingerprint = fingerprint(&request.payment, &request.requirement);
     let Some(payment) = facilitator.store.lookup(key).await? else { return Ok(Begun::Refused(refusal)) };
     let spent = payment.status == Status::Failed && payment.tx_hash.is_some();
-    if spent && refusal.code == Code::NonceAlreadyUsed && payment.terms.fingerprint == fingerprint {
-        // How it ended says more, with the transaction, than that it ended.
-        return Ok(Begun::found(&payment));
+    let says_that_it_ended = matches!(refusal.code, Code::NonceAlreadyUsed | Code::ValidBefore);
+    if spent && says_that_it_ended && payment.terms.fingerprint == fingerprint {
+        // How it ended says more, with the transaction, than that it ended. Not to a stranger: where it was the clock that said no,
+        // no signature was asked for.
+        return Ok(match begun_by(facilitator, request, &payment).await? {
+            Begun::Refused(_) => Begun::Refused(refusal),
+            begun => begun,
+        });
     }
     if payment.terms.fingerprint != fingerprint || !payment.status.holds_key() {
         return Ok(Begun::Refused(refusal));

@@ -19,6 +19,7 @@ mod fairness;
 mod foreign;
 mod gone;
 mod grants;
+mod hashes;
 mod identifiers;
 mod kept;
 mod lanes;
