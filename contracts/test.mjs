@@ -543,6 +543,35 @@ describe("Lens", () => {
     assert.equal(answers[1].simulations[0].success, true);
   });
 
+  test("tells the number of the header where the EVM shows another one", async () => {
+    const ARB_SYS = "0x0000000000000000000000000000000000000064";
+    // So many bytes, of which the first are the number, if it is asked for arbBlockNumber(); else a revert.
+    const answering = (number, bytes) =>
+      concatHex(["0x60003560e01c63a3b1b31d14601357600080fd5b7f", word(number), "0x60005260", toHex(bytes, { size: 1 }), "0x6000f3"]);
+    const { number } = await chain.getBlock();
+    const numberWith = async (bytecode) => {
+      await chain.setCode({ address: ARB_SYS, bytecode });
+      return (await look([])).facts.number;
+    };
+    try {
+      assert.equal(await numberWith(answering(300_000_000n, 32)), 300_000_000n);
+      const strange = {
+        "a short answer": answering(300_000_000n, 31),
+        "a long answer": answering(300_000_000n, 64),
+        "no answer": "0x00",
+        "a revert": "0x60006000fd",
+        "all the gas": "0x5b600056",
+        "an invalid instruction": "0xfe",
+      };
+      for (const [what, bytecode] of Object.entries(strange)) {
+        assert.equal(await numberWith(bytecode), number, what);
+      }
+    } finally {
+      await chain.setCode({ address: ARB_SYS, bytecode: "0x" });
+    }
+    assert.equal((await look([])).facts.number, number);
+  });
+
   test("says so when the call has too little gas to read the facts", async () => {
     const usdc = await token();
     const a = await authorize(usdc, someone());

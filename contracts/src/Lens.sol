@@ -266,6 +266,7 @@ contract Lens {
     uint256 private constant BASE_GAS = 300_000;
     uint256 private constant LANE_GAS = 10_000;
     uint256 private constant BASE_FEE_GAS = 20_000;
+    uint256 private constant ARB_SYS_GAS = 20_000;
 
     constructor(Probe[] memory probes, address[] memory lanes) {
         // A contract under construction has no code to call, hence the helper.
@@ -285,7 +286,7 @@ contract Lens {
 
         // Balances come last: they touch the lanes in this frame, which nothing rolls back.
         BlockFacts memory facts = BlockFacts(
-            block.number, block.timestamp, block.chainid, 0, new uint256[](lanes.length)
+            _number(), block.timestamp, block.chainid, 0, new uint256[](lanes.length)
         );
         try frames.baseFee{gas: BASE_FEE_GAS}() returns (uint256 fee) {
             facts.baseFee = fee;
@@ -296,6 +297,19 @@ contract Lens {
         bytes memory out = abi.encode(facts, answers);
         assembly ("memory-safe") {
             return(add(out, 32), mload(out))
+        }
+    }
+
+    /// The number in the block's header, which its receipts carry. Arbitrum's chains show a contract their parent chain's
+    /// in its place, and tell their own through ArbSys. Other chains have no code at that address.
+    function _number() private view returns (uint256 known) {
+        known = block.number;
+        if (address(0x64).code.length == 0) return known;
+        if (gasleft() < 2 * ARB_SYS_GAS) revert LensFrames.Starved();
+        assembly ("memory-safe") {
+            mstore(0, shl(224, 0xa3b1b31d)) // arbBlockNumber()
+            let ok := staticcall(ARB_SYS_GAS, 0x64, 0, 4, 0, 32)
+            if and(ok, eq(returndatasize(), 32)) { known := mload(0) }
         }
     }
 }
