@@ -1,5 +1,7 @@
 //! Everything `/verify` needs, at one block, in one `eth_call` (docs/ARCHITECTURE.md, "Facts").
 
+mod next_block;
+
 use crate::{RpcFault, pool::RpcPool};
 use alloy_primitives::{Address, B256, Bytes, U64, U256, hex};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -67,7 +69,8 @@ pub struct Reading {
 }
 
 /// Reads everything about one payment. One HTTP request, except when the latest block is older than a `validAfter` that
-/// the wall clock has passed: then the pending block is asked too, because the next block is what settle will execute in.
+/// the wall clock has passed: then the call is run in the pending block too, because the next block is what settle will execute
+/// in. What is there to be paid with is what the latest block says all the same.
 pub async fn read(
     pool: &RpcPool,
     request: &Request,
@@ -91,9 +94,13 @@ pub async fn read_since(
     let latest = read_at(pool, request, &probes, lanes, LATEST, since).await?;
     let opens = request.payment.authorization.valid_after;
     if latest.facts.block.timestamp.to_u256() <= opens && now.to_u256() > opens {
-        // A node that cannot answer for "pending" leaves us with the latest block's verdict: not yet valid.
-        if let Ok(pending) = read_at(pool, request, &probes, lanes, "pending", since).await {
-            return Ok(pending);
+        // A node that cannot answer for "pending" leaves us with the latest block's verdict: not yet valid. So does one that
+        // answers for an older block, or for a world that is not the latest block's.
+        let since = latest.facts.block.number;
+        let pending = read_at(pool, request, &probes, lanes, "pending", since).await.ok();
+        if let Some(facts) = pending.and_then(|pending| next_block::at_its_time(&latest.facts, pending.facts))
+        {
+            return Ok(Reading { facts, ..latest });
         }
     }
     Ok(latest)

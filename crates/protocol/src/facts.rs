@@ -12,7 +12,7 @@ use std::fmt;
 pub struct Block {
     /// Chain the node serves.
     pub network: Network,
-    /// `block.number` as the EVM shows it.
+    /// Number in the header, which receipts carry. The EVM's own `block.number` is another chain's on some rollups.
     pub number: u64,
     /// `block.timestamp`.
     pub timestamp: UnixSeconds,
