@@ -244,6 +244,8 @@ pub struct OpenSlot {
     pub payment: Option<Payment>,
     /// Oldest first; never empty.
     pub attempts: Vec<Attempt>,
+    /// Since each of them was signed, in database time: replicas need not agree on theirs.
+    pub signed_ago: Vec<Duration>,
 }
 
 /// The newest slot of a lane, when it is closed.

@@ -276,11 +276,19 @@ pub(crate) fn closed_slot(row: &impl Columns, network: Network) -> Result<Closed
     })
 }
 
-/// A row of `payments` with the age of its first attempt. A clock that was set back makes it just signed.
+/// A row of `payments` with the age of its first attempt.
 pub(crate) fn stuck(row: &impl Columns) -> Result<Stuck, StoreError> {
-    let signed_ago_ms = PAYMENTS.int(row, "signed_ago_ms")?;
-    let signed_ago = Duration::from_millis(u64::try_from(signed_ago_ms).unwrap_or_default());
-    Ok(Stuck { payment: payment(row)?, signed_ago })
+    Ok(Stuck { payment: payment(row)?, signed_ago: signed_ago(PAYMENTS, row)? })
+}
+
+/// A row of `attempts` with its age.
+pub(crate) fn aged_attempt(row: &impl Columns) -> Result<(Attempt, Duration), StoreError> {
+    Ok((attempt(row)?, signed_ago(ATTEMPTS, row)?))
+}
+
+/// A clock that was set back makes it just signed.
+fn signed_ago(table: Table, row: &impl Columns) -> Result<Duration, StoreError> {
+    Ok(Duration::from_millis(u64::try_from(table.int(row, "signed_ago_ms")?).unwrap_or_default()))
 }
 
 /// A row of `attempts` joined to its slot's `lane_nonce`.

@@ -16,9 +16,13 @@ macro_rules! payment_columns {
 
 /// What `rows::attempt` reads, with the slots they are in.
 macro_rules! attempts_in_slots {
-    () => {
-        "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
-         a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms FROM slots s JOIN attempts a ON a.slot_id = s.id "
+    ($($and:tt)*) => {
+        concat!(
+            "SELECT a.slot_id, a.sequence, s.lane_nonce, a.kind, a.raw, a.hash, a.max_fee_per_gas, \
+             a.max_priority_fee_per_gas, a.gas_limit, a.created_at_ms",
+            $($and)*
+            " FROM slots s JOIN attempts a ON a.slot_id = s.id "
+        )
     };
 }
 
@@ -199,7 +203,7 @@ macro_rules! statements {
             open_slots: "SELECT id, lane, lane_nonce, payment_id FROM slots \
                  WHERE network = $1 AND outcome IS NULL ORDER BY lane, lane_nonce",
             open_attempts: concat!(
-                attempts_in_slots!(),
+                attempts_in_slots!(", ", $now, " - a.created_at_ms AS signed_ago_ms",),
                 "WHERE s.network = $1 AND s.outcome IS NULL ORDER BY a.slot_id, a.sequence"
             ),
             payment_attempts: concat!(

@@ -391,10 +391,12 @@ impl<D: Dialect> Store for SqlStore<D> {
         let payment_rows = tx.rows(D::SQL.open_payments, binds![chain_id]).await?;
         tx.commit().await?;
 
-        let mut attempts: HashMap<SlotId, Vec<Attempt>> = HashMap::new();
+        let mut attempts: HashMap<SlotId, (Vec<Attempt>, Vec<Duration>)> = HashMap::new();
         for row in &attempt_rows {
-            let attempt = rows::attempt(row)?;
-            attempts.entry(attempt.slot).or_default().push(attempt);
+            let (attempt, ago) = rows::aged_attempt(row)?;
+            let (attempts, signed_ago) = attempts.entry(attempt.slot).or_default();
+            attempts.push(attempt);
+            signed_ago.push(ago);
         }
         let mut payments = Vec::with_capacity(payment_rows.len());
         for row in &payment_rows {
@@ -410,7 +412,7 @@ impl<D: Dialect> Store for SqlStore<D> {
                 ),
                 None => None,
             };
-            let attempts = attempts
+            let (attempts, signed_ago) = attempts
                 .remove(&slot.id)
                 .ok_or(StoreError::Corrupt { table: "attempts", column: "slot_id" })?;
             slots.push(OpenSlot {
@@ -419,6 +421,7 @@ impl<D: Dialect> Store for SqlStore<D> {
                 lane_nonce: slot.lane_nonce,
                 payment,
                 attempts,
+                signed_ago,
             });
         }
         let orphans = payments.into_iter().filter(|payment| by_id.contains_key(&payment.id)).collect();

@@ -31,7 +31,7 @@ use quittance_evm::{
     watch::{self, Head},
 };
 use quittance_protocol::{settlement::Status, units::LaneNonce};
-use quittance_store::model::{Attempt, OpenSlot, OpenWork, SlotId};
+use quittance_store::model::{OpenSlot, OpenWork, SlotId};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
@@ -217,9 +217,8 @@ impl<'a> Keeper<'a> {
     /// Of a signer that is ours, and untended for so long that whoever has the lease may have other signers. If it has them too, both
     /// do the same for a while, which does no harm (docs/adr/0006).
     fn is_left_to_owner(&self, slot: &OpenSlot) -> bool {
-        let newest = slot.attempts.last();
         self.lane(slot.lane.address).is_some()
-            && newest.is_some_and(|attempt| signed_ago(attempt) >= OWNERS_PATIENCE)
+            && slot.signed_ago.last().is_some_and(|ago| *ago >= OWNERS_PATIENCE)
     }
 
     /// Its payment has ended, and nobody here can fill its nonce: that waits until the signer is configured again.
@@ -301,18 +300,18 @@ impl<'a> Keeper<'a> {
         slot.attempts.first().is_some_and(|attempt| {
             let mark = self.service.sent.get(&attempt.signed.hash);
             mark.is_none_or(|mark| mark.underpriced || mark.at.elapsed() >= DOUBT_AFTER)
-                || signed_ago(attempt) >= DOUBT_AFTER
-        })
+        }) || slot.signed_ago.first().is_some_and(|ago| *ago >= DOUBT_AFTER)
     }
 
     /// `None`: a receipt of the slot could not be read, so nothing is known about it.
     fn views(&self, slot: &OpenSlot, receipts: &Receipts) -> Option<Vec<AttemptView>> {
         slot.attempts
             .iter()
-            .map(|attempt| {
+            .zip(&slot.signed_ago)
+            .map(|(attempt, &signed_ago)| {
                 let hash = attempt.signed.hash;
                 let mark = self.service.sent.get(&hash);
-                let left_to_others = signed_ago(attempt) < OTHERS_SEND;
+                let left_to_others = signed_ago < OTHERS_SEND;
                 Some(AttemptView {
                     receipt: receipts.of(&hash)?.clone(),
                     sent_ago: match mark {
@@ -322,7 +321,7 @@ impl<'a> Keeper<'a> {
                     },
                     absent_from: mark.and_then(|mark| mark.absent_from),
                     unheard: mark.is_some_and(|mark| mark.unheard),
-                    signed_ago: signed_ago(attempt),
+                    signed_ago,
                     underpriced: mark.is_some_and(|mark| mark.underpriced),
                 })
             })
@@ -349,8 +348,4 @@ fn one_by_one(moved: Result<bool, Fault>, failed: &mut Option<Fault>) -> Result<
 fn lowest_slots(work: &OpenWork) -> impl Iterator<Item = &OpenSlot> {
     let mut seen = HashSet::new();
     work.slots.iter().filter(move |slot| seen.insert(slot.lane.address))
-}
-
-fn signed_ago(attempt: &Attempt) -> Duration {
-    clock::since(attempt.created_at)
 }

@@ -239,6 +239,7 @@ mod tests {
             lane_nonce: LaneNonce(7),
             payment: Some(payment),
             attempts: vec![attempt],
+            signed_ago: vec![Duration::ZERO],
         }
     }
 

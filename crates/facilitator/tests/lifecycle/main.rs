@@ -8,6 +8,7 @@
 mod support;
 
 mod ages;
+mod clocks;
 mod costs;
 mod cover;
 mod crash;

@@ -9,8 +9,8 @@ use quittance_protocol::{
 use quittance_store::{
     Store,
     model::{
-        AttemptKind, HolderId, IdempotencyKey, KeyUse, LaneId, NewAttempt, Payment, Reservation, Reserve,
-        SignedSlot, SlotOutcome,
+        AttemptKind, HolderId, IdempotencyKey, KeyUse, LaneId, NewAttempt, OpenWork, Payment, Reservation,
+        Reserve, SignedSlot, SlotOutcome,
     },
 };
 use std::{
@@ -164,4 +164,13 @@ pub(crate) async fn in_status(store: &dyn Store, status: Status, terms: &NewPaym
         Status::Failed => moved(store, &slot.payment, Event::ProvenFailed).await,
         Status::Reserved | Status::Refused => unreachable!(),
     }
+}
+
+/// What is open, whenever it is read.
+pub(crate) async fn open_but_for_ages(store: &dyn Store, network: Network) -> OpenWork {
+    let mut work = store.open_work(network).await.unwrap();
+    for slot in &mut work.slots {
+        slot.signed_ago.clear();
+    }
+    work
 }

@@ -2,6 +2,7 @@
 
 use quittance_protocol::{settlement::Event, units::LaneNonce};
 use quittance_store::model::{LaneId, OpenWork, SlotOutcome};
+use std::time::Duration;
 
 use crate::{
     fixture::Fixture,
@@ -93,4 +94,31 @@ async fn a_moving_picture_is_read_as_one(fixture: Fixture) {
     assert_eq!(fixture.store.open_work(lane.network).await.unwrap(), OpenWork::default());
 }
 
-contract!(everything_not_final_is_found, networks_are_apart, a_moving_picture_is_read_as_one);
+/// Each attempt, by the database's clock. What it has not come to yet is just signed.
+async fn attempts_come_with_their_ages(fixture: Fixture) {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let store = &*fixture.store;
+    let lane = known_lane(store).await;
+    let slot = signed(store, &lane).await.attempt.slot;
+    for seen in 1..3 {
+        store.add_attempt(slot, seen, &pay).await.unwrap().unwrap();
+    }
+    let guard = if fixture.is_sqlite() { "attempts_no_update" } else { "attempts_append_only ON attempts" };
+    fixture.meddle(&format!("DROP TRIGGER {guard}")).await.unwrap();
+    // Two hours ago, an hour ago, and in an hour.
+    let ages = "UPDATE attempts SET created_at_ms = created_at_ms + 3600000 * (CASE sequence WHEN 2 THEN 1 ELSE sequence - 2 END)";
+    assert_eq!(fixture.meddle(ages).await.unwrap(), 3);
+    let work = store.open_work(lane.network).await.unwrap();
+    let signed_ago = &work.slots[0].signed_ago;
+    assert_eq!(signed_ago.len(), work.slots[0].attempts.len());
+    assert!((2 * HOUR..3 * HOUR).contains(&signed_ago[0]), "{signed_ago:?}");
+    assert!((HOUR..2 * HOUR).contains(&signed_ago[1]), "{signed_ago:?}");
+    assert_eq!(signed_ago[2], Duration::ZERO);
+}
+
+contract!(
+    everything_not_final_is_found,
+    networks_are_apart,
+    a_moving_picture_is_read_as_one,
+    attempts_come_with_their_ages,
+);

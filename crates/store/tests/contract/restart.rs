@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     fixture::Fixture,
-    given::{fill, holder, key_of, known_lane, network, pay, reserved, signed},
+    given::{fill, holder, key_of, known_lane, network, open_but_for_ages, pay, reserved, signed},
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -28,7 +28,7 @@ async fn restart_with_signed(fixture: Fixture) {
     let key = key_of(&slot.payment.terms);
     store.bind_idempotency_key(&key).await.unwrap();
     store.store_idempotent_answer(&key, "{}").await.unwrap();
-    let work = store.open_work(lane.network).await.unwrap();
+    let work = open_but_for_ages(&*store, lane.network).await;
     let all = store.find(&PaymentFilter::default(), 10).await.unwrap();
     assert_eq!((work.slots.len(), all.len()), (2, 3));
     drop(store);
@@ -36,7 +36,7 @@ async fn restart_with_signed(fixture: Fixture) {
     // Twice, because migrations must find nothing to do the second time.
     let fixture = fixture.restarted().await.restarted().await;
     let store = &*fixture.store;
-    assert_eq!(store.open_work(lane.network).await.unwrap(), work);
+    assert_eq!(open_but_for_ages(store, lane.network).await, work);
     assert_eq!(store.find(&PaymentFilter::default(), 10).await.unwrap(), all);
     let again = store.bind_idempotency_key(&key).await.unwrap();
     assert_eq!(again, KeyBinding::Same(Some("{}".to_owned())));

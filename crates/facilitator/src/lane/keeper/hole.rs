@@ -1,6 +1,6 @@
 //! Holes: nonces below a lane's open slots that the chain waits for and that nothing of ours holds.
 
-use super::{DOUBT_AFTER, Keeper, signed_ago};
+use super::{DOUBT_AFTER, Keeper};
 use crate::{
     fault::Fault,
     fault_point::{Point, reached},
@@ -22,7 +22,7 @@ impl Keeper<'_> {
             return Ok(false);
         };
         let hole = next < lowest.lane_nonce.0;
-        let patience = lowest.attempts.first().is_some_and(|attempt| signed_ago(attempt) >= DOUBT_AFTER);
+        let patience = lowest.signed_ago.first().is_some_and(|ago| *ago >= DOUBT_AFTER);
         if !hole || !patience {
             return Ok(false);
         }
@@ -82,7 +82,8 @@ impl Keeper<'_> {
         let mark = service.sent.get(&newest.signed.hash);
         let too_low = newest.signed.max_fee_per_gas < market.max_fee_per_gas / 2
             || mark.is_some_and(|mark| mark.underpriced);
-        let may_raise = too_low && offer.is_some() && signed_ago(newest) >= RAISE_AFTER;
+        let had_its_time = mark.is_some_and(|mark| mark.at.elapsed() >= RAISE_AFTER);
+        let may_raise = too_low && offer.is_some() && had_its_time;
         if newest.signed.kind == AttemptKind::Filler && !may_raise {
             if mark.is_none_or(|mark| mark.at.elapsed() >= REBROADCAST_AFTER) {
                 metrics::happened(service, Happened::Rebroadcast);
