@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 use std::any::Any;
 
-const FACTORY: Address = address!("fac0000000000000000000000000000000000001");
+pub(crate) const FACTORY: Address = address!("fac0000000000000000000000000000000000001");
 
 /// While this is held nobody gets a nonce of any lane. Dropped, they are free again.
 async fn hold_lanes(bench: &Bench) -> Box<dyn Any> {
@@ -29,7 +29,7 @@ async fn hold_lanes(bench: &Bench) -> Box<dyn Any> {
 
 /// Puts a factory there that reverts for a wallet that exists, as Safe's does: one word with the wallet's address, and then what
 /// is passed on to the bench's own factory.
-async fn strict_factory(bench: &Bench) {
+pub(crate) async fn strict_factory(bench: &Bench) {
     let code = [
         &hex!("5f353b6032576020360360205f375f5f602036035f5f73")[..],
         bench.chain.wallet_factory.as_slice(),
@@ -39,7 +39,7 @@ async fn strict_factory(bench: &Bench) {
 }
 
 /// Payments of one wallet that is not there yet.
-async fn undeployed(bench: &Bench, salt: B256, count: usize) -> Vec<SignedPayment> {
+pub(crate) async fn undeployed(bench: &Bench, salt: B256, count: usize) -> Vec<SignedPayment> {
     let owner = dev_signer(4);
     let wallet = bench.chain.wallet_address(owner.address(), salt).await.unwrap();
     bench.chain.mint(bench.chain.token, wallet, U256::from(1_000_000)).await.unwrap();
