@@ -79,18 +79,31 @@ fn has_promised_transfer(terms: &NewPayment, receipt: &Receipt) -> bool {
     receipt.logs.iter().any(|log| log.address == terms.key.verifying_contract && is_promised(terms, log))
 }
 
-/// The same of a transaction that may execute several authorizations: only the transfer that comes with the log of this one is
-/// its own. Tokens log the use first and then what it moves, as Circle's do; or just the other way round.
+/// The same of a transaction that may execute several authorizations, ours or somebody else's: one transfer pays one of them. Tokens
+/// log the use first and then what it moves, as Circle's do; or just the other way round. Which it is shows where every use of the
+/// transaction has a transfer on that side. Where both would do, because somebody has put other transfers between, both must be the
+/// promised one.
 fn has_its_transfer(terms: &NewPayment, receipt: &Receipt) -> bool {
-    let token = terms.key.verifying_contract;
-    let logs: Vec<&Log> = receipt.logs.iter().filter(|log| log.address == token).collect();
     let is = |log: &Log, topic| log.topics.first() == Some(&topic);
-    let is_its_use = |log: &&Log| trace_in(terms, log) == Some(AUTHORIZATION_USED_TOPIC);
-    let Some(index) = logs.iter().position(is_its_use) else { return false };
-    let (mut before, after) = (logs.iter().take(index), logs.iter().skip(index + 1));
-    let first =
-        after.take_while(|log| !is(log, AUTHORIZATION_USED_TOPIC)).find(|log| is(log, TRANSFER_TOPIC));
-    first.or_else(|| before.next_back()).is_some_and(|log| is_promised(terms, log))
+    let moves_or_uses = |log: &&Log| {
+        log.address == terms.key.verifying_contract
+            && (is(log, TRANSFER_TOPIC) || is(log, AUTHORIZATION_USED_TOPIC))
+    };
+    let logs: Vec<&Log> = receipt.logs.iter().filter(moves_or_uses).collect();
+    let uses: Vec<usize> = (0..logs.len()).filter(|at| is(logs[*at], AUTHORIZATION_USED_TOPIC)).collect();
+    let transfer = |at: usize| logs.get(at).copied().filter(|log| is(log, TRANSFER_TOPIC));
+    let before = |at: &usize| at.checked_sub(1).and_then(transfer);
+    let after = |at: &usize| transfer(at + 1);
+    let is_its_use = |at: &&usize| trace_in(terms, logs[**at]) == Some(AUTHORIZATION_USED_TOPIC);
+    let Some(own) = uses.iter().find(is_its_use) else { return false };
+    let promised = |log: Option<&Log>| log.is_some_and(|log| is_promised(terms, log));
+    let (paid_before, paid_after) = (promised(before(own)), promised(after(own)));
+    if uses.len() == 1 {
+        return paid_before || paid_after;
+    }
+    let all_before = uses.iter().all(|at| before(at).is_some());
+    let all_after = uses.iter().all(|at| after(at).is_some());
+    (all_before || all_after) && (paid_before || !all_before) && (paid_after || !all_after)
 }
 
 fn is_promised(terms: &NewPayment, log: &Log) -> bool {
@@ -333,10 +346,15 @@ async fn of_trace(
     hash: B256,
     is_attempt: bool,
 ) -> Result<Verdict, Fault> {
-    // Also what a store has forgotten that lost its last commits: nobody else has our signers.
     let is_signers = |sender| service.lanes.iter().any(|lane| lane.address() == sender);
-    let verdict =
-        |receipt: &Receipt| of_traced(terms, receipt, is_attempt || receipt.sender.is_some_and(is_signers));
+    let verdict = |receipt: &Receipt| {
+        let by = match receipt.sender.is_some_and(is_signers) {
+            _ if is_attempt => By::ItsAttempt,
+            true => By::Signer,
+            false => By::Stranger,
+        };
+        of_traced(terms, receipt, by)
+    };
     let decides = |receipt: &Receipt| verdict(receipt) != Verdict::Unknown;
     let Some(receipt) = watch::receipt_that(&service.pool, hash, decides).await else {
         return Ok(Verdict::Unknown);
@@ -344,30 +362,40 @@ async fn of_trace(
     Ok(if chain.holds(service, Some(&receipt)).await? { verdict(&receipt) } else { Verdict::Unknown })
 }
 
-fn of_traced(terms: &NewPayment, receipt: &Receipt, is_ours: bool) -> Verdict {
+/// Whose transaction has used an authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// One that was signed for this payment: its call is in it, and does not fail alone.
+    ItsAttempt,
+    /// Another one of our signers, who are nobody else's: signed for this payment by a store that has lost its last commits, or for
+    /// another payment, whose wallet or factory has used this authorization as well.
+    Signer,
+    Stranger,
+}
+
+fn of_traced(terms: &NewPayment, receipt: &Receipt, by: By) -> Verdict {
     let Some(topic) = receipt.logs.iter().find_map(|log| trace_in(terms, log)) else {
         return Verdict::Unknown;
     };
+    let transaction = Some((receipt.tx_hash, receipt.block_number));
     if topic == AUTHORIZATION_CANCELED_TOPIC {
-        let transaction = Some((receipt.tx_hash, receipt.block_number));
         return failed(Code::NonceAlreadyUsed, "the payer canceled the authorization", transaction);
     }
-    if is_ours {
+    let has_paid = has_its_transfer(terms, receipt);
+    if by == By::ItsAttempt || (by == By::Signer && has_paid) {
         return of_success(terms, receipt)
             .map_or(Verdict::Unknown, |(event, evidence)| Verdict::Final(event, evidence));
     }
-    let event = match has_its_transfer(terms, receipt) {
-        true => Event::FoundElsewhere,
-        false if receipt.is_whole => Event::ProvenFailed,
-        false => return Verdict::Unknown,
-    };
+    if !has_paid && !receipt.is_whole {
+        return Verdict::Unknown;
+    }
     let evidence = Evidence {
         reason: Some(Code::NonceAlreadyUsed),
-        message: Some("somebody else submitted this authorization; transaction names it".into()),
+        message: Some("another transaction used this authorization; transaction names it".into()),
         tx_hash: Some(receipt.tx_hash),
         block_number: Some(receipt.block_number),
     };
-    Verdict::Final(event, evidence)
+    Verdict::Final(if has_paid { Event::FoundElsewhere } else { Event::ProvenFailed }, evidence)
 }
 
 fn failed(reason: Code, message: &str, transaction: Option<(B256, u64)>) -> Verdict {
@@ -447,8 +475,16 @@ mod tests {
             (vec![used(1), own(), used(2), own()], true, true),
             // Some tokens log what moved first.
             (vec![own(), used(1)], true, false),
-            (vec![own(), used(1), used(2)], true, false),
-            (vec![used(1), used(2), own()], false, true),
+            (vec![nothing(), used(2), own(), used(1)], true, false),
+            // One of the two has none: nothing says which.
+            (vec![own(), used(1), used(2)], false, false),
+            (vec![used(1), used(2), own()], false, false),
+            // Others have put theirs around it, so that either side could be the one.
+            (vec![nothing(), used(2), own(), used(1), nothing()], false, false),
+            (vec![nothing(), used(1), own(), used(2), nothing()], false, false),
+            (vec![own(), used(1), own(), used(2), nothing()], true, false),
+            (vec![nothing(), used(1), own()], true, false),
+            (vec![own(), used(1), nothing()], true, false),
             (vec![own()], false, false),
             (vec![used(1), moved(PAYEE, 999)], false, false),
         ] {
@@ -456,6 +492,21 @@ mod tests {
             let pays = [1, 2].map(|nonce| has_its_transfer(&terms(nonce), &receipt));
             assert_eq!(pays, [pays_first, pays_second], "{:?}", receipt.logs);
         }
+    }
+
+    /// Of five that share payee and amount, a transaction executes one as it was promised, and the others for less.
+    #[test]
+    fn a_transaction_of_ours_pays_what_it_was_signed_for() {
+        let receipt = receipt(vec![used(2), moved(PAYER, 1), used(1), moved(PAYEE, 1_000)]);
+        let event = |nonce, by| match of_traced(&terms(nonce), &receipt, by) {
+            Verdict::Final(event, _) => event,
+            verdict => panic!("{verdict:?}"),
+        };
+        assert_eq!(event(1, By::ItsAttempt), Event::SettledAtDepth);
+        assert_eq!(event(1, By::Signer), Event::SettledAtDepth);
+        assert_eq!(event(1, By::Stranger), Event::FoundElsewhere);
+        assert_eq!(event(2, By::Signer), Event::ProvenFailed);
+        assert_eq!(event(2, By::Stranger), Event::ProvenFailed);
     }
 
     #[test]
