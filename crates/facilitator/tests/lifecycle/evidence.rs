@@ -398,6 +398,20 @@ fn batch(calls: &[(Address, Bytes)]) -> Bytes {
     [selector, &(calls,).abi_encode_params()].concat().into()
 }
 
+/// Two payments that are promised, of which this transaction pays the second and uses the first one's nonce for less.
+async fn one_of_two_paid_by(bench: &Bench, sender: Address) -> (SignedPayment, SignedPayment, B256) {
+    let (unpaid, paid) = (bench.payment().await, bench.payment().await);
+    bench.verify(&unpaid).await.valid();
+    bench.verify(&paid).await.valid();
+    let token = bench.chain.token;
+    let spoilt = bench.builder().await.nonce(unpaid.nonce()).pay_to(unpaid.payer()).amount(1).sign();
+    let calls = [(token, spoilt.transfer_call()), (token, paid.transfer_call())];
+    let sent = bench.chain.send(sender, Some(bench.chain.multicall3), batch(&calls)).await.unwrap();
+    assert!(sent.success);
+    assert_eq!(bench.chain.balance_of(token, paid.recipient()).await.unwrap(), paid.value());
+    (unpaid, paid, sent.transaction)
+}
+
 on_both_stores! {
     /// The money has moved, and the node shows a receipt that does not say so: that is no proof that it has not.
     async fn a_receipt_that_has_lost_its_logs(store) {
@@ -433,20 +447,23 @@ on_both_stores! {
     /// one transaction. It has paid once.
     async fn one_transfer_pays_one_of_two_promises(store) {
         let bench = Setup::new(store).start().await;
-        let (unpaid, paid) = (bench.payment().await, bench.payment().await);
-        bench.verify(&unpaid).await.valid();
-        bench.verify(&paid).await.valid();
-        let token = bench.chain.token;
-        let spoilt = bench.builder().await.nonce(unpaid.nonce()).pay_to(unpaid.payer()).amount(1).sign();
-        let calls = [(token, spoilt.transfer_call()), (token, paid.transfer_call())];
-        let sent = bench.chain.send(dev_address(9), Some(bench.chain.multicall3), batch(&calls)).await.unwrap();
-        assert!(sent.success);
+        let (unpaid, paid, hash) = one_of_two_paid_by(&bench, dev_address(9)).await;
         for (payment, status) in [(&unpaid, "refused"), (&paid, "settled_elsewhere")] {
-            assert_eq!(bench.settle(payment).await.told(), Told::no(USED, sent.transaction));
+            assert_eq!(bench.settle(payment).await.told(), Told::no(USED, hash));
             let row = bench.row(payment).await;
-            assert_eq!((&row["status"], &row["transaction"]), (&status.into(), &sent.transaction.to_string().into()));
+            assert_eq!((&row["status"], &row["transaction"]), (&status.into(), &hash.to_string().into()));
         }
-        assert_eq!(bench.chain.balance_of(token, paid.recipient()).await.unwrap(), paid.value());
+        assert!(bench.sent().is_empty());
+    }
+
+    /// The same in a transaction of our signer, as where it deploys a wallet that does this: that it is ours makes it no payment of both.
+    async fn one_transfer_of_ours_pays_one_of_two_promises(store) {
+        let bench = Setup::new(store).start().await;
+        let (unpaid, paid, hash) = one_of_two_paid_by(&bench, bench.signers[0]).await;
+        assert_eq!(bench.settle(&unpaid).await.told(), Told::no(USED, hash));
+        assert_eq!(bench.row(&unpaid).await["status"], "refused");
+        assert_eq!(bench.settle(&paid).await.success_of(&paid), hash);
+        assert_eq!(bench.settle(&unpaid).await.told(), Told::no(USED, ""));
         assert!(bench.sent().is_empty());
     }
 
