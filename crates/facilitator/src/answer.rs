@@ -117,7 +117,7 @@ impl AnswerLease {
         self.facilitator.tasks.spawn(async move {
             reached(if delivered { Point::AnswerWritten } else { Point::AnswerLost });
             for pause in TAKE_BACK_AFTER_MS {
-                pause_unless_stopping(&facilitator, pause).await;
+                let is_last = stops_within(&facilitator, pause).await;
                 // By holder: nothing happens to the lease of somebody who has taken over. If no try succeeds it lapses by itself,
                 // and what was begun counts as said.
                 match facilitator.store.release_answer(id, holder, delivered).await {
@@ -125,6 +125,9 @@ impl AnswerLease {
                     Err(fault) => {
                         tracing::warn!(settlement_id = %id, %fault, "an answer lease is not released yet");
                     }
+                }
+                if is_last {
+                    break;
                 }
             }
             reached(if delivered { Point::AnswerReleased } else { Point::AnswerTakenBack });
@@ -232,7 +235,7 @@ pub(crate) fn give_up(facilitator: &Arc<Facilitator>, id: SettlementId, version:
     facilitator.tasks.clone().spawn(async move {
         let evidence = Evidence { message: Some(why.into()), ..Evidence::default() };
         for pause in TAKE_BACK_AFTER_MS {
-            pause_unless_stopping(&facilitator, pause).await;
+            let is_last = stops_within(&facilitator, pause).await;
             // By version: a settle that came in between keeps what it has taken.
             let ended = match facilitator.store.transition(id, version, Event::Refused, &evidence).await {
                 Ok(Some(ended)) => {
@@ -251,16 +254,20 @@ pub(crate) fn give_up(facilitator: &Arc<Facilitator>, id: SettlementId, version:
                     tracing::warn!(settlement_id = %id, %fault, "a reservation nobody was told of is not given up yet");
                 }
             }
+            if is_last {
+                break;
+            }
         }
         reached(Point::PromiseTakenBack);
     });
 }
 
-/// A process that is to stop has no time to wait.
-async fn pause_unless_stopping(facilitator: &Facilitator, milliseconds: u64) {
+/// A pause, which a process that is to stop has no time for: it tries once more, and no more.
+async fn stops_within(facilitator: &Facilitator, milliseconds: u64) -> bool {
     tokio::select! {
-        () = facilitator.stopping.cancelled() => {}
-        () = tokio::time::sleep(Duration::from_millis(milliseconds)) => {}
+        biased;
+        () = facilitator.stopping.cancelled() => true,
+        () = tokio::time::sleep(Duration::from_millis(milliseconds)) => false,
     }
 }
 

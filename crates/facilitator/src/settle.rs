@@ -144,7 +144,7 @@ async fn begin_with(
 ) -> Result<Begun, Fault> {
     let key = replay_key(&request.payment, &request.requirement);
     let fingerprint = fingerprint(&request.payment, &request.requirement);
-    let mut promised = match known(facilitator, request, &key, fingerprint).await? {
+    let mut promised = match known(facilitator, request, &key, fingerprint, patience).await? {
         Known::Begun(begun) => return Ok(begun),
         Known::Reserved(promise) => Some(promise),
         Known::No => None,
@@ -157,9 +157,10 @@ async fn begin_with(
     let mut tries = 0;
     while tries < RESERVE_TRIES {
         if may_have_moved {
-            match known(facilitator, request, &key, fingerprint).await? {
+            match known(facilitator, request, &key, fingerprint, patience).await? {
                 Known::Begun(begun) => return Ok(begun.before_any_answer()),
-                Known::Reserved(promise) => promised = Some(promise),
+                // What this call has reserved itself was promised to nobody.
+                Known::Reserved(promise) => promised = Some(promise).filter(|_| ours.is_none()),
                 Known::No => {}
             }
         }
@@ -198,9 +199,13 @@ async fn begin_with(
             ..Reservation::new(terms, reserved_until(terms))
         };
         let reserved = cover::reserve(facilitator, service, &verified, reservation).await;
-        if matches!(reserved, Ok(Reserve::Fresh(_)) | Err(Fault::Store(_))) {
-            // The store's fault may have made it all the same.
-            *ours = Some(reservation.id);
+        match &reserved {
+            Ok(Reserve::Fresh(payment)) => *ours = Some(payment.id),
+            // It may be made all the same.
+            Err(Fault::Store(_)) => {
+                give_up(facilitator, reservation.id, Payment::FIRST_VERSION, NOT_SIGNED);
+            }
+            Ok(_) | Err(_) => {}
         }
         let payment = match reserved? {
             Reserve::Fresh(payment) => {
@@ -260,6 +265,7 @@ async fn known(
     request: &Request,
     key: &ReplayKey,
     fingerprint: Fingerprint,
+    patience: Patience,
 ) -> Result<Known, Fault> {
     Ok(match facilitator.store.lookup(key).await? {
         Some(payment) if !payment.status.holds_key() => Known::No,
@@ -269,10 +275,11 @@ async fn known(
         },
         // A reservation may have lapsed: `reserve` decides that, after the rules.
         Some(payment) if payment.status == Status::Reserved => Known::No,
-        // Of all that is wrong with it, the first is said, as `/verify` does.
+        // Of all that is wrong with it, the first is said.
         Some(_) => {
-            let judged = judge(facilitator, request, None, None, clock::now()).await?;
-            Known::Begun(Begun::Refused(judged.err().unwrap_or_else(already_pending)))
+            let judged =
+                looking(facilitator, patience, judge(facilitator, request, None, None, clock::now()));
+            Known::Begun(Begun::Refused(judged.await?.err().unwrap_or_else(already_pending)))
         }
         None => Known::No,
     })

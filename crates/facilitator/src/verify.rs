@@ -22,15 +22,12 @@ use quittance_protocol::{
     wire::{Refusal, Request},
 };
 use quittance_store::model::{KeyBinding, KeyUse, Payment, Reservation, Reserve};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// A reservation is kept this long after `validBefore`: until the last block in which the authorization could execute is
 /// final, even on a chain whose clock lags. In lock-step with rule 3, this is what makes rule 5 safe: a reservation must
 /// outlive the window in which its signature can execute.
 const FINALITY_SECONDS: u64 = 300;
-
-/// How late a node may be; the pool asks none that is later.
-const LATE_MAX: Duration = Duration::from_secs(30);
 
 /// Answer of `/verify`.
 #[derive(Debug)]
@@ -149,9 +146,7 @@ pub(crate) struct Promised {
 
 impl Promised {
     pub(crate) fn of(payment: &Payment) -> Self {
-        // As long as nodes may be late, and no longer: development chains go back, and stand still then.
-        let is_recent = clock::since(payment.created_at) <= LATE_MAX;
-        Self { block_number: payment.judged_in_block.filter(|_| is_recent).unwrap_or_default() }
+        Self { block_number: payment.judged_in_block.unwrap_or_default() }
     }
 }
 

@@ -32,7 +32,6 @@ pub(crate) struct Connections<D: Dialect> {
 
 /// What a caller has of the pool while it is its turn.
 pub(crate) struct Taken<T> {
-    // Given back before the next caller is let in.
     taken: T,
     _turn: OwnedSemaphorePermit,
 }
@@ -52,6 +51,11 @@ impl<D: Dialect> Connections<D> {
         how: &'static str,
     ) -> Result<Taken<Transaction<'static, D>>, StoreError> {
         self.served(bounded(self.pool.begin_with(how))).await
+    }
+
+    /// For whoever only asks whether the database is there: before those who wait for a turn.
+    pub(crate) async fn take_at_once(&self) -> Result<PoolConnection<D>, StoreError> {
+        Ok(self.pool.acquire().await?)
     }
 
     async fn served<T>(

@@ -55,7 +55,8 @@ pub struct Payment {
     pub tx_hash: Option<B256>,
     /// Block of the deciding transaction.
     pub block_number: Option<u64>,
-    /// The block whose facts it was reserved on; `None` where an earlier version wrote nothing down.
+    /// The block whose facts it was reserved on; `None` where an earlier version wrote nothing down. `lookup` tells it for 30 s, by the
+    /// database's clock: as long as nodes may be late. Development chains go back, and stand still then.
     pub judged_in_block: Option<u64>,
     /// What the last caller of `/settle` was told, if anything.
     pub last_answer: Option<LastAnswer>,

@@ -135,7 +135,8 @@ macro_rules! statements {
             promised_amounts: promised!("id, amount", $now),
             lookup: concat!(
                 "SELECT ", payment_columns!(), ", CAST(CASE WHEN status = 'reserved' AND expires_at <= ", $now, " / 1000 ",
-                "THEN 1 ELSE 0 END AS BIGINT) AS outlived FROM payments ",
+                "THEN 1 ELSE 0 END AS BIGINT) AS outlived, ",
+                "CAST(CASE WHEN created_at_ms > ", $now, " - 30000 THEN 1 ELSE 0 END AS BIGINT) AS is_young FROM payments ",
                 "WHERE network = $1 AND verifying_contract = $2 AND authorizer = $3 AND auth_nonce = $4 ",
                 "ORDER BY CASE WHEN status IN ('failed', 'refused') THEN 1 ELSE 0 END, created_at_ms DESC, id DESC ",
                 "LIMIT 1"

@@ -129,7 +129,8 @@ impl<D: Dialect> SqlStore<D> {
 #[async_trait::async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
-        self.read(D::SQL.ping.into_sql_str(), binds![]).await.map(drop)
+        let mut connection = self.readers.take_at_once().await?;
+        bounded(D::rows(&mut connection, D::SQL.ping.into_sql_str(), binds![])).await.map(drop)
     }
 
     async fn reserve(&self, reservation: &Reservation<'_>) -> Result<Reserve, StoreError> {
@@ -195,7 +196,12 @@ impl<D: Dialect> Store for SqlStore<D> {
 
     async fn lookup(&self, key: &ReplayKey) -> Result<Option<Payment>, StoreError> {
         let rows = self.read(D::SQL.lookup.into_sql_str(), key_binds(key)?).await?;
-        rows.first().map(rows::payment).transpose()
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut payment = rows::payment(row)?;
+        if Table("payments").int(row, "is_young")? == 0 {
+            payment.judged_in_block = None;
+        }
+        Ok(Some(payment))
     }
 
     async fn payment(&self, id: SettlementId) -> Result<Option<Payment>, StoreError> {

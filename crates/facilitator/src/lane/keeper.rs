@@ -128,8 +128,13 @@ impl<'a> Keeper<'a> {
         self.service.traces.begin_pass();
         let mut work = self.facilitator.store.open_work(self.service.network()).await?;
         self.count_open(&work);
-        let oldest = self.first_signed.oldest(self.facilitator.store.as_ref(), &work).await?;
-        metrics::oldest_open(self.service, oldest);
+        match self.first_signed.oldest(self.facilitator.store.as_ref(), &work).await {
+            Ok(oldest) => metrics::oldest_open(self.service, oldest),
+            // Only a figure, which holds nothing up.
+            Err(fault) => {
+                tracing::warn!(network = %self.service.network(), %fault, "the age of the oldest payment could not be read");
+            }
+        }
         if self.watch_closed(&work).await? {
             return Ok(Activity::Moved);
         }

@@ -107,17 +107,26 @@ fn is_success(facilitator: &Facilitator, payment: &Payment) -> bool {
     }
 }
 
-/// Whether the chain has taken back an outcome that ended a payment a while ago and that nobody was told yet. What cannot be read
-/// stands.
+/// Whether the chain has taken back an outcome that ended a payment a while ago and that nobody was told yet: its transaction is not
+/// there, or has not paid, and the authorization is unused. What cannot be read stands, and so does what was paid in another way.
 async fn was_undone(service: &NetworkService, payment: &Payment) -> bool {
     let hashes: Vec<B256> = payment.tx_hash.into_iter().collect();
     match watch::receipts(&service.pool, &hashes).await.as_deref() {
         Ok([ReceiptRead::Found(receipt)]) if outcome::pays(&payment.terms, receipt) => {
             outcome::is_deep(service, receipt).await.is_ok_and(|is_deep| !is_deep)
         }
-        Ok([ReceiptRead::Found(_) | ReceiptRead::Absent]) => true,
+        Ok([ReceiptRead::Found(_) | ReceiptRead::Absent]) => {
+            is_unused(service, payment).await.unwrap_or(false)
+        }
         _ => false,
     }
+}
+
+async fn is_unused(service: &NetworkService, payment: &Payment) -> Result<bool, Fault> {
+    let key = &payment.terms.key;
+    let (token, authorizer, nonce) = (key.verifying_contract, key.authorizer, key.auth_nonce.0);
+    let head = service.read_head().await?;
+    Ok(!watch::authorization_state(&service.pool, token, authorizer, nonce, &head).await?)
 }
 
 /// The wait is over: one caller may be told what stands; to the others it is somebody else's payment.

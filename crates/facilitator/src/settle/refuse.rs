@@ -93,7 +93,7 @@ pub(super) async fn refuse(
             // where it was the clock that said no.
             Ok(begun_by(facilitator, request, &payment).await?.before_any_answer())
         }
-        None => Ok(match known(facilitator, request, key, fingerprint).await? {
+        None => Ok(match known(facilitator, request, key, fingerprint, patience).await? {
             Known::Begun(begun) => begun.before_any_answer(),
             Known::Reserved(_) | Known::No => Begun::Refused(refusal),
         }),
