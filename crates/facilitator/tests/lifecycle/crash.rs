@@ -17,6 +17,21 @@ async fn assert_success_waits(bench: &Bench, payment: &SignedPayment) {
     bench.assert_one_transaction_paid(payment, hash).await;
 }
 
+/// Paid, and the process is gone before it has seen it.
+async fn killed_with_the_receipt_unread(store: StoreKind) -> (Bench, SignedPayment) {
+    let mut bench = Setup::new(store).start().await;
+    let payment = bench.payment().await;
+    let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Hang));
+    let call = bench.settling(&payment);
+    bench.proxy.wait_answered(SEND, 1).await.unwrap();
+    bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
+    bench.server.kill9();
+    bench.proxy.remove(held);
+    assert_eq!(call.await.unwrap(), None);
+    assert!(bench.is_used(&payment).await);
+    (bench, payment)
+}
+
 on_both_stores! {
     async fn killed_between_verify_and_settle(store) {
         let mut bench = Setup::new(store).start().await;
@@ -76,16 +91,7 @@ on_both_stores! {
     }
 
     async fn killed_before_the_receipt_was_read(store) {
-        let mut bench = Setup::new(store).start().await;
-        let payment = bench.payment().await;
-        let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Hang));
-        let call = bench.settling(&payment);
-        bench.proxy.wait_answered(SEND, 1).await.unwrap();
-        bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
-        bench.server.kill9();
-        bench.proxy.remove(held);
-        assert_eq!(call.await.unwrap(), None);
-        assert!(bench.is_used(&payment).await);
+        let (mut bench, payment) = killed_with_the_receipt_unread(store).await;
         bench.crash_and_restart().await;
         assert_success_waits(&bench, &payment).await;
     }
@@ -156,15 +162,7 @@ on_both_stores! {
 /// What an earlier process left is looked after while nobody is let in: who asks first sees what became of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recovered_before_the_listener_opens() {
-    let mut bench = Setup::new(StoreKind::Sqlite).start().await;
-    let payment = bench.payment().await;
-    let held = bench.proxy.add(Rule::on(RECEIPT).then(Fault::Hang));
-    let call = bench.settling(&payment);
-    bench.proxy.wait_answered(SEND, 1).await.unwrap();
-    bench.proxy.wait_for(RECEIPT, 1).await.unwrap();
-    bench.server.kill9();
-    bench.proxy.remove(held);
-    assert_eq!(call.await.unwrap(), None);
+    let (mut bench, payment) = killed_with_the_receipt_unread(StoreKind::Sqlite).await;
 
     // At the very moment in which the next process asks what became of it.
     let lets_in = Arc::new(OnceLock::new());
