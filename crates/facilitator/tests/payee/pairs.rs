@@ -42,33 +42,40 @@ async fn a_pair_of_two_kinds_of_chain_has_an_outcome_and_is_pointed_out() {
     assert!(log.contains("cannot be judged here") && log.contains("hedera"), "{log}");
 }
 
-/// Whoever signs a delegation reads addresses with their chain, and is told of pairs that nobody can be paid at.
+/// Whoever signs a delegation reads addresses with their chain. A pair that nobody can be paid at is not signed for; one that nobody
+/// here can judge is warned of.
 #[tokio::test]
-async fn a_delegation_for_a_pair_that_cannot_be_is_warned_of() {
+async fn a_delegation_for_a_pair_that_cannot_be_is_not_signed() {
     let dir = tempfile::tempdir().unwrap();
     let registry = crate::agents::registry_id(CHAIN_ID);
     let (pay_to, wallet) = (TREASURY.to_string(), "0x00000000000000000000000000000000000000fe");
-    let arguments = [
-        "delegation",
-        "sign",
-        "--registry",
-        &registry,
-        "--agent-id",
-        "7",
-        "--network",
-        SOLANA,
-        "--pay-to",
-        &pay_to,
-        "--asset",
-        &pay_to,
-        "--origin",
-        ORIGIN,
-        "--agent-wallet",
-        wallet,
-        "--key",
-        "env:SELLER_KEY",
-    ];
-    let (code, signed, warnings) = quittance(dir.path(), &arguments, None).await;
+    let arguments = |network| {
+        [
+            "delegation",
+            "sign",
+            "--registry",
+            &registry,
+            "--agent-id",
+            "7",
+            "--network",
+            network,
+            "--pay-to",
+            &pay_to,
+            "--asset",
+            &pay_to,
+            "--origin",
+            ORIGIN,
+            "--agent-wallet",
+            wallet,
+            "--key",
+            "env:SELLER_KEY",
+        ]
+    };
+    let (code, signed, error) = quittance(dir.path(), &arguments(SOLANA), None).await;
+    assert_eq!((code, signed), (Some(1), Value::Null));
+    assert!(error.contains("--network and --pay-to: the pair"), "{error}");
+
+    let (code, signed, warnings) = quittance(dir.path(), &arguments("cosmos:cosmoshub-4"), None).await;
     assert_eq!((code, &signed["payee"]["payTo"]), (Some(0), &json!(pay_to)));
     let seller = quittance_testkit::dev_address(crate::agents::SELLER);
     for part in [
