@@ -74,7 +74,14 @@ pub(crate) async fn follow(
                 facilitator.store.lapse_answer(id).await?;
             }
             Status::Settled | Status::SettledElsewhere => {
-                is_undone = found.is_final && was_undone(service, &payment).await;
+                if found.is_final {
+                    is_undone = was_undone(service, &payment).await;
+                    let row = facilitator.store.payment(id).await?.ok_or(Fault::Internal)?;
+                    if row.tx_hash != payment.tx_hash {
+                        // Signed again meanwhile: it is about that transaction.
+                        continue;
+                    }
+                }
                 if !is_undone && let Some(lease) = AnswerLease::take(facilitator, id, answers_seen).await? {
                     return Ok(Outcome::Success(payment, lease));
                 }
